@@ -307,7 +307,7 @@ export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
     },
 
     async decisionOn(tokenIds, since, context) {
-      const found = await readInParts(tokenIds, (tokenId) => findSince(tokenId, since, context));
+      const found = await readInParts(tokenIds, (id) => findSince(id, since, context));
       return (present) => refusalOf(found, present);
     },
 

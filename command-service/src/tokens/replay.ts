@@ -12,7 +12,14 @@ import {
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { Expressions } from '@token-vault/expressions';
-import type { AuditTrail, Clock, RequestContext, StoredToken, TokenReplay } from '@token-vault/operations';
+import type {
+  AuditTrail,
+  Clock,
+  RequestContext,
+  StoredToken,
+  TokenFacts,
+  TokenReplay,
+} from '@token-vault/operations';
 import { openToken, presentToken, type TokenDetails } from '@token-vault/tokens';
 import { expressionsOf } from '../dependencies.ts';
 import { outsideTransaction } from '../transactions/context.ts';
@@ -111,6 +118,9 @@ const isRead = ({ at, by, shown }: StoredToken): boolean =>
   by === 'seen'
     ? shown?.applicationId === undefined && shown?.transform === 'reveal'
     : at !== undefined && !by.startsWith('duplicate');
+const isSameVersion = (shown: Token, details: TokenDetails | undefined): boolean =>
+  details?.createdAt === shown.created_at && details?.modifiedAt === shown.modified_at;
+
 const isUse = ({ by }: StoredToken): boolean => by === 'use';
 
 /** The record is durable before the token is shown. */
@@ -146,6 +156,14 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
     return { token, details };
   }
 
+  async function factsOf(id: string, context: RequestContext): Promise<TokenFacts | undefined> {
+    const [details, all] = await Promise.all([find(id, context), findSince(id, context.now, context)]);
+    // With two tokens of one id it is not known which one the answer shows.
+    if (!details || all.length > 1) return undefined;
+    const { createdAt, content } = details;
+    return { createdAt, cvcEndsAt: content.cvc === undefined ? undefined : content.cvc_expires_at };
+  }
+
   async function present(found: Found, shown: Shown, context: RequestContext): Promise<Token | undefined> {
     const { token, details } = found;
     if (token.at === undefined) return undefined;
@@ -163,27 +181,21 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
   }
 
   return {
-    async facts(ids, context) {
-      return Promise.all(
-        ids.map(async (id) => {
-          const [details, all] = await Promise.all([find(id, context), findSince(id, context.now, context)]);
-          // With two tokens of one id it is not known which one the answer shows.
-          if (!details || all.length > 1) return undefined;
-          const { createdAt, content } = details;
-          return { createdAt, cvcEndsAt: content.cvc === undefined ? undefined : content.cvc_expires_at };
-        }),
-      );
-    },
+    facts: (ids, context) => Promise.all(ids.map((id) => factsOf(id, context))),
 
-    async show(tokens, context, atLast) {
+    isAsShown: async (token, context) => isSameVersion(token, await find(token.id, context)),
+
+    async show(tokens, context, { present: presentOf, isOnRecord }) {
       const own = tokens.filter(({ by }) => by !== 'ran');
       const all = await Promise.all(own.map((token) => findSame(token, context)));
       const seen = await decideSeen(tokens.flatMap(seenToken), context.now, context);
-      const now = await atLast();
+      const now = await presentOf();
       const decided = all.map((found) => ({ found, shown: shownAgain(found, now) }));
       if (seen.refusal) throw seen.refusal;
-      await recordRepeat(audit, decided, now);
-      await seen.record();
+      if (!isOnRecord) {
+        await recordRepeat(audit, decided, now);
+        await seen.record();
+      }
       try {
         return await Promise.all(decided.map(({ found, shown }) => present(found, shown, now)));
       } catch (error) {

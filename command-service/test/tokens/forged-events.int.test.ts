@@ -51,7 +51,12 @@ it.each([
     expressions: createExpressions(createInlineWorkers()),
   });
   const answered = { id: 'tok', createdAt: '2030-01-01T00:00:00.000Z', at: [], by: 'create' } as const;
-  await expect(replay.show([answered], contextOf(), async () => contextOf())).rejects.toMatchObject(altered);
+  await expect(
+    replay.show([answered], contextOf(), {
+      present: async () => contextOf(),
+      isOnRecord: false,
+    }),
+  ).rejects.toMatchObject(altered);
   await expect(replay.facts(['tok'], contextOf())).rejects.toMatchObject(altered);
   await expect(vault.update('tok', { metadata: { a: 'b' } })).rejects.toMatchObject(altered);
   await expect(vault.remove('tok')).resolves.toBeUndefined();

@@ -34,11 +34,10 @@ async function repeat(by: StoredToken['by'], principal: Principal = vault.princi
     findActor: noActor,
   });
   const context = createRequestContext({ principal, traceId: 'again', now: clock.now(), transactionId });
-  return replay.show(
-    [{ id: 'tok', createdAt: made.created_at ?? '', at: [], by }],
-    context,
-    async () => context,
-  );
+  return replay.show([{ id: 'tok', createdAt: made.created_at ?? '', at: [], by }], context, {
+    present: async () => context,
+    isOnRecord: false,
+  });
 }
 
 const showings = async () =>

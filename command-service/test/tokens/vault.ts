@@ -202,7 +202,7 @@ export class TestVault {
     const tokens = (answer.tokens ?? []).flatMap((token) =>
       token.createdAt === undefined ? [] : [{ ...token, createdAt: token.createdAt }],
     );
-    const [shown] = await replay.show(tokens, context, async () => context);
+    const [shown] = await replay.show(tokens, context, { present: async () => context, isOnRecord: false });
     return tokens[0]?.at?.length === 0 ? { ...answer, body: shown } : answer;
   }
 

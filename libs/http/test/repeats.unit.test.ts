@@ -65,7 +65,10 @@ describe('the repeat of a request', () => {
       [new EventStoreUnavailableError('down'), 503],
     ] as const) {
       const show = () => Promise.reject(error);
-      const reply = await repeat({}, { idempotency, tokenReplay: { show, facts: async () => [] } });
+      const reply = await repeat(
+        {},
+        { idempotency, tokenReplay: { show, isAsShown: async () => true, facts: async () => [] } },
+      );
       expect(reply.status).toBe(status);
       expect(reply.text).not.toContain(canary);
       await app.stop();

@@ -92,6 +92,7 @@ function existingTokens() {
   };
   /** Shows the existing tokens, like the executor. */
   const repeating: Repeating = {
+    isOvertaken: async () => false,
     facts: async (ids) => ids.map((id) => living.get(id)),
     async show(answer, tokens) {
       let { body } = answer;

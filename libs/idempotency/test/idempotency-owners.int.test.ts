@@ -38,6 +38,7 @@ afterEach(async () => {
 });
 
 const repeating: Repeating = {
+  isOvertaken: async () => false,
   facts: async (ids) =>
     ids.map((id) => (living.has(id) ? { createdAt: 'then', cvcEndsAt: undefined } : undefined)),
   show: (answer) => Promise.resolve(answer),

@@ -119,10 +119,22 @@ interface Made {
    * them itself.
    */
   readonly decideAnew?: ((principal: Principal, before: Answer) => Promise<Answer>) | undefined;
+  /** Whether the answer must be made again though the caller has the same rights. Asked when the answer took long. */
+  readonly isOvertaken?: (answer: Answer, principal: Principal) => Promise<boolean> | boolean;
 }
 
 /** An answer is made or brought up to date again as often while others change the caller's rights or its tokens. */
 const againAtMost = 4;
+
+/** Whether the answer was decided by other rights, or shows what is not so any more. */
+async function isOutdated(
+  made: Made,
+  answer: Answer,
+  { now, admitted }: { readonly now: Admitted; readonly admitted: Admitted },
+): Promise<boolean> {
+  if (!isDeepStrictEqual(now.principal, admitted.principal)) return true;
+  return (await made.isOvertaken?.(answer, now.principal)) ?? false;
+}
 
 /** An answer shows only data that the caller may see at the moment when it leaves (ADR 16), and leaves when it is on record. */
 async function asRightsAreNow(call: Call, made: Made, dependencies: ExecutorDependencies): Promise<Answer> {
@@ -134,11 +146,10 @@ async function asRightsAreNow(call: Call, made: Made, dependencies: ExecutorDepe
     const { pending } = answer;
     const isLate = now !== admitted;
     let { atMs } = now;
-    const isQuick = answer.decided?.isQuick === true;
-    if (isLate && (isQuick || !isDeepStrictEqual(now.principal, admitted.principal))) {
+    if (isLate && (await isOutdated(made, answer, { now, admitted }))) {
       if (again >= againAtMost)
         throw new UnavailableError(
-          'The rights of the caller change faster than the answer is made; try again.',
+          'The rights of the caller, or the token, change faster than the answer is made; try again.',
         );
       answer = await decideAnew(now.principal, answer);
       atMs = answer.decided?.atMs ?? atMs;
@@ -221,13 +232,15 @@ async function answerOf(call: Call, first: Admitted, dependencies: ExecutorDepen
       const context = contextOf(call, { ...admitted, principal: by }, dependencies, { transactionId });
       return { ...before, ...(await before.decided?.again(context)) };
     };
-    return { answer, admitted: { ...admitted, atMs: answer.decided.atMs }, decideAnew };
+    const isOvertaken = ({ decided }: Answer) => decided?.isQuick === true;
+    return { answer, admitted: { ...admitted, atMs: answer.decided.atMs }, decideAnew, isOvertaken };
   }
   const showsTokens = operation.entity === 'token' && answer.tokens !== undefined;
   return {
     answer,
     admitted,
     decideAnew: showsTokens ? (by) => showAnew(repeatingOf(by), answer) : undefined,
+    isOvertaken: (shown, by) => repeatingOf(by).isOvertaken(shown),
   };
 }
 

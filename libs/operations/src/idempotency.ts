@@ -21,20 +21,29 @@ export interface TokenFacts {
   readonly cvcEndsAt: string | undefined;
 }
 
+export interface LaterRights {
+  /** Called when the tokens were read, which may take long: the request with the present rights of its caller. */
+  readonly present: () => Promise<RequestContext>;
+  /** The answer was decided before, and is decided once more because it left late. It shows no token whole. */
+  readonly isOnRecord: boolean;
+}
+
 /** The functions for tokens that stored answers need. Stored answers contain no token: a repeat shows the present state of the token. */
 export interface TokenReplay {
   /** One entry for each id, in the same order; undefined for a token that does not exist. */
   facts(ids: readonly string[], context: RequestContext): Promise<readonly (TokenFacts | undefined)[]>;
   /**
    * The tokens as the caller may see them now; the read is recorded durably. Undefined for tokens that the answer does not hold whole.
-   * @param atLast called when the tokens were read, which may take long: gives the request with the present rights of its caller
+   * @param later the rights of the caller, which are found when the tokens were read, and whether this reading is on record already
    * @throws NotFoundError when a token was deleted, ForbiddenError when the caller has lost the right
    */
   show(
     tokens: readonly StoredToken[],
     context: RequestContext,
-    atLast: () => Promise<RequestContext>,
+    later: LaterRights,
   ): Promise<readonly (Token | undefined)[]>;
+  /** Whether the token is there as it was shown, and has not been changed since. */
+  isAsShown(token: Token, context: RequestContext): Promise<boolean>;
 }
 
 /** Checks stored answers that may hold the key of an application. */
@@ -51,6 +60,8 @@ export interface Repeating {
   facts(ids: readonly string[]): Promise<readonly (TokenFacts | undefined)[]>;
   /** The first answer, stored without its tokens, as its caller may see it now. @throws DomainError */
   show(answer: Answer, tokens: readonly StoredToken[]): Promise<Answer>;
+  /** Whether a token of the answer was changed since. Its caller had not sent the data of a token that it changed, but is shown it. */
+  isOvertaken(answer: Answer): Promise<boolean>;
 }
 
 /** The tokens of an answer by name; undefined when one of them was deleted, or another token has its id. */

@@ -48,14 +48,23 @@ function entityIdOf(answer: Answer, params: unknown, context: RequestContext, op
 
 const foundInReadModels: ReadonlySet<string> = new Set(['application', 'proxy', 'reactor']);
 
+/** A request whose answer is shown again. */
+interface Repeated {
+  readonly dependencies: RepeatDependencies;
+  readonly operation: Operation;
+  readonly params: unknown;
+}
+
 /** When an answer is shown again, its entity must still exist, and the read is recorded. */
 async function readAgain(
-  { audit, applicationReplay, findEntity, isVisible }: RepeatDependencies,
-  operation: Operation,
-  { answer, entityId }: { readonly answer: Answer; readonly entityId: string | undefined },
+  { dependencies, operation, params }: Repeated,
+  answer: Answer,
   context: RequestContext,
+  isOnRecord: boolean,
 ): Promise<void> {
+  const { audit, applicationReplay, findEntity, isVisible } = dependencies;
   const { entity } = operation;
+  const entityId = entityIdOf(answer, params, context, operation);
   if (entityId !== undefined && findEntity && foundInReadModels.has(entity)) {
     if (!(await isVisible(answer)))
       throw new UnavailableError('The read models do not show the first request yet.');
@@ -63,8 +72,47 @@ async function readAgain(
       throw new NotFoundError('The content of the first answer');
   }
   if (entityId !== undefined && entity === 'application') await applicationReplay?.require(entityId, context);
+  if (isOnRecord) return;
   const entity_ids = entityId === undefined ? [] : [entityId];
   await audit.record(context, EntitiesRead, { entity_type: entity, operation: 'read', entity_ids });
+}
+
+interface StoredAnswer {
+  readonly answer: Answer;
+  readonly tokens: readonly StoredToken[];
+}
+
+/** @param isOnRecord the answer was decided before, and is decided once more because it left late */
+async function showStored(
+  repeated: Repeated,
+  { answer, tokens }: StoredAnswer,
+  context: RequestContext,
+  isOnRecord = false,
+): Promise<Answer> {
+  const { operation, dependencies } = repeated;
+  let atMs = 0;
+  const present = async () => {
+    atMs = performance.now();
+    const now = (await context.renewed()) ?? context;
+    if (operation.entity !== 'token' || tokens.length === 0)
+      await readAgain(repeated, answer, now, isOnRecord);
+    return now;
+  };
+  let shown: readonly (Token | undefined)[] = [];
+  if (tokens.length === 0) await present();
+  else shown = await requireTokens(dependencies).show(tokens, context, { present, isOnRecord });
+  const places = tokens.flatMap(({ at }, index) => {
+    const token = shown[index];
+    return at && token ? [[at, token] as const] : [];
+  });
+  const isQuick = tokens.every(({ at }) => at === undefined);
+  const again = (later: RequestContext) => showStored(repeated, { answer, tokens }, later, isQuick);
+  return { ...answer, body: putTokens(answer.body, places), decided: { atMs, again, isQuick } };
+}
+
+function requireTokens({ tokenReplay }: RepeatDependencies): TokenReplay {
+  if (!tokenReplay) throw new UnavailableError('Tokens of stored answers are not available here.');
+  return tokenReplay;
 }
 
 /**
@@ -88,44 +136,12 @@ export function createRepeating(
   params: unknown,
   context: RequestContext,
 ): Repeating {
-  const { tokenReplay } = dependencies;
-  const requireTokens = (): TokenReplay => {
-    if (!tokenReplay) throw new UnavailableError('Tokens of stored answers are not available here.');
-    return tokenReplay;
-  };
-
-  async function showTokens(
-    answer: Answer,
-    tokens: readonly StoredToken[],
-    atLast: () => Promise<RequestContext>,
-  ): Promise<Answer> {
-    const shown = await requireTokens().show(tokens, context, atLast);
-    const places = tokens.flatMap(({ at }, index) => {
-      const token = shown[index];
-      return at && token ? [[at, token] as const] : [];
-    });
-    return { ...answer, body: putTokens(answer.body, places) };
-  }
-
   return {
-    facts: (ids) => requireTokens().facts(ids, context),
-    async show(answer, tokens) {
-      let atMs = performance.now();
-      const atLast = async () => {
-        atMs = performance.now();
-        const present = (await context.renewed()) ?? context;
-        if (operation.entity !== 'token' || tokens.length === 0) {
-          const entityId = entityIdOf(answer, params, present, operation);
-          await readAgain(dependencies, operation, { answer, entityId }, present);
-        }
-        return present;
-      };
-      const shown = tokens.length > 0 ? await showTokens(answer, tokens, atLast) : answer;
-      if (tokens.length === 0) await atLast();
-      const again = (later: RequestContext) =>
-        createRepeating(dependencies, operation, params, later).show(answer, tokens);
-      const isQuick = tokens.every(({ at }) => at === undefined);
-      return { ...shown, decided: { atMs, again, isQuick } };
+    facts: (ids) => requireTokens(dependencies).facts(ids, context),
+    async isOvertaken({ body, tokens = [] }) {
+      const isChange = tokens.some(({ at, by }) => at?.length === 0 && by.endsWith('update'));
+      return isChange && !(await requireTokens(dependencies).isAsShown(body as Token, context));
     },
+    show: (answer, tokens) => showStored({ dependencies, operation, params }, { answer, tokens }, context),
   };
 }
