@@ -221,16 +221,21 @@ class Proxy {
 
   /** Decides again by the rights and the destination of this moment, and by the last state of each token. @throws DomainError */
   async #requireActing(going: Going, context: RequestContext, code: ProxyCode): Promise<void> {
-    const decide = await this.#decisionOn(going, context, code);
-    await decide();
+    await (
+      await this.#decisionOn(going, context, code)
+    )();
   }
 
   /** Reads the tokens, which may take long. What it gives finds the rights of the caller then, and decides. */
-  async #decisionOn({ template, requireStanding }: Going, context: RequestContext, code: ProxyCode) {
-    const tokenIds = [...template.references.tokens.keys()];
+  async #decisionOn(
+    { template, requireStanding }: Going,
+    context: RequestContext,
+    code: ProxyCode,
+    tokenIds: readonly string[] = [...template.references.tokens.keys()],
+  ): Promise<() => Promise<void>> {
     const refusalOfSeen = await code.refusalOfSeen(context);
     const decideUse = await this.#dependencies.decisionOnUse(tokenIds, context);
-    return async (): Promise<void> => {
+    return async () => {
       const present = (await context.renewed()) ?? context;
       await requireStanding(present);
       const refusal = decideUse(present) ?? refusalOfSeen;
@@ -239,23 +244,16 @@ class Proxy {
   }
 
   /**
-   * An answer may hold the data that was sent, and so may an error of code. It is given by the present rights.
+   * An answer may hold the data that was sent, and so may an error of code. It is given by the present rights. Its tokens were decided when
+   * the request began; a moment later, that decision still holds.
    * @throws UnauthenticatedError, ForbiddenError
    */
-  async #requireRights(
-    { template, proxy, requireStanding }: Going,
-    context: RequestContext,
-    code: ProxyCode,
-  ): Promise<void> {
-    const refusalOfSeen = await code.refusalOfSeen(context);
-    // The tokens of a request were decided when it began. A moment later, that decision still holds.
-    const isLater = (await context.renewed()) !== undefined;
-    const tokenIds = isLater ? [...template.references.tokens.keys()] : [];
-    const decideUse = await this.#dependencies.decisionOnUse(tokenIds, context);
-    const present = (await context.renewed()) ?? context;
-    if (proxy) await requireStanding(present);
-    const refusal = decideUse(present) ?? refusalOfSeen;
-    if (refusal) throw refusal;
+  async #requireRights(going: Going, context: RequestContext, code: ProxyCode): Promise<void> {
+    const requireStanding = going.proxy ? going.requireStanding : () => undefined;
+    const decided = (await context.renewed()) === undefined ? [] : undefined;
+    await (
+      await this.#decisionOn({ ...going, requireStanding }, context, code, decided)
+    )();
   }
 
   /** The caller does not wait for this record. When it cannot be written, the log lacks it. */

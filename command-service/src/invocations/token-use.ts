@@ -1,29 +1,20 @@
-import { threadShares } from '@token-vault/batching';
 import { decideTokenAccess, refusalText, type TokenAccess } from '@token-vault/access';
 import {
   AccessDenied,
   entityTypeOfToken,
   ForbiddenError,
   TokensRead,
-  ValidationError,
   type DataOf,
-  type Json,
   type SeenToken,
   type VaultEvent,
 } from '@token-vault/contracts';
-import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
+import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { DetokenizedToken, TokenReferences } from '@token-vault/expressions';
 import { createAuditTrail, type AuditTrail, type Clock, type RequestContext } from '@token-vault/operations';
-import { cvcEndOf, openToken, presentToken, type TokenDetails } from '@token-vault/tokens';
-import {
-  dataBytesOf,
-  findReferences,
-  findWithinBounds,
-  missingMessage,
-  readAtOnce,
-  type TokenLookup,
-} from './references.ts';
+import type { TokenDetails } from '@token-vault/tokens';
+import { findReferences, findWithinBounds, readAtOnce, type TokenLookup } from './references.ts';
+import { missing, openAll, type OpenedData } from './opened-data.ts';
 import { createTokenFinder, createTokensSinceFinder } from '../tokens/find.ts';
 import { keepHistories } from '../tokens/kept-histories.ts';
 import { createTransactionOutcomes } from '../transactions/outcomes.ts';
@@ -71,11 +62,8 @@ export interface TokenUse {
 /** The refusal for the first of the tokens that the caller may not use. */
 export type DecideUse = (context: RequestContext) => ForbiddenError | undefined;
 
-interface OpenedTokens {
+interface OpenedTokens extends OpenedData {
   readonly use: readonly VaultEvent[];
-  /** The end of the first cvc among the tokens. Unset when no token has one. */
-  readonly cvcEndsAt?: string | undefined;
-  readonly tokens: Promise<ReadonlyMap<string, DetokenizedToken>>;
 }
 
 interface TakenTokens extends OpenedTokens {
@@ -88,9 +76,6 @@ export interface TokenUseDependencies {
   readonly keyRing: KeyRing;
   readonly clock: Clock;
 }
-
-const missing = (tokenId: string, field = 'args'): ValidationError =>
-  ValidationError.of(field, missingMessage(tokenId));
 
 /** The part of a token that decides about its use, without its data. */
 interface Deciding extends Pick<TokenDetails, 'id' | 'type'> {
@@ -140,12 +125,6 @@ const readToken = ({ id, type }: Pick<TokenDetails, 'id' | 'type'>, access: Toke
   ...(access.isGranted && access.isBreakGlass ? { break_glass: true as const } : {}),
 });
 
-const firstEnd = (found: readonly TokenDetails[], now: Date): string | undefined =>
-  found
-    .flatMap(({ content }) => cvcEndOf(content, now) ?? [])
-    .sort((one, other) => Date.parse(one) - Date.parse(other))
-    .at(0);
-
 interface DecidedUse {
   readonly refusal: ForbiddenError | undefined;
   /** The record of the use, or that of the refusal in its place. */
@@ -175,71 +154,6 @@ function notOpened(refusal: ForbiddenError): Pick<OpenedTokens, 'tokens'> {
   const tokens = Promise.reject<ReadonlyMap<string, DetokenizedToken>>(refusal);
   tokens.catch(() => undefined);
   return { tokens };
-}
-
-async function openOne(
-  keyRing: KeyRing,
-  details: TokenDetails,
-  context: RequestContext,
-  field: string | undefined,
-): Promise<DetokenizedToken> {
-  const tenantId = context.principal.tenant.id;
-  try {
-    const opened = await openToken(keyRing, { tenantId, tokenId: details.id }, details.content, context.now);
-    let whole: Json | undefined;
-    return {
-      data: opened.expose(),
-      // Made once, when an expression asks for it. Converted by JSON, so that undefined fields are absent.
-      get token() {
-        return (whole ??= JSON.parse(JSON.stringify(presentToken(tenantId, details, opened))) as Json);
-      },
-    };
-  } catch (error) {
-    if (error instanceof KeyDestroyedError) throw missing(details.id, field);
-    throw error;
-  }
-}
-
-/** Opening smaller data takes less than a millisecond. */
-const largeBytes = 16 * 1024;
-
-/** One after the other, within the tenant's share of the thread: a request of 5 KB may name data of 4 MiB. */
-async function openInTurn<Entry>(
-  tenantId: string,
-  large: readonly TokenDetails[],
-  open: (details: TokenDetails) => Promise<Entry>,
-): Promise<Entry[]> {
-  if (large.length === 0) return [];
-  const entries: Entry[] = [];
-  const turn = await threadShares.begin(tenantId);
-  try {
-    for (const details of large) {
-      entries.push(await open(details));
-      if (turn.isOver) await turn.next();
-    }
-  } finally {
-    turn.end();
-  }
-  return entries;
-}
-
-/** Tokens that the caller may use. */
-function openAll(
-  keyRing: KeyRing,
-  found: readonly TokenDetails[],
-  context: RequestContext,
-  fields?: ReadonlyMap<string, string>,
-): Omit<OpenedTokens, 'use'> {
-  if (found.length === 0) return { tokens: Promise.resolve(new Map()) };
-  const open = async (details: TokenDetails) =>
-    [details.id, await openOne(keyRing, details, context, fields?.get(details.id))] as const;
-  const isLarge = (details: TokenDetails) => dataBytesOf(details) > largeBytes;
-  const opened = Promise.all([
-    Promise.all(found.filter((details) => !isLarge(details)).map(open)),
-    openInTurn(context.principal.tenant.id, found.filter(isLarge), open),
-  ]).then((entries) => new Map(entries.flat()));
-  opened.catch(() => undefined);
-  return { tokens: opened, cvcEndsAt: firstEnd(found, context.now) };
 }
 
 /** Records the use of tokens by all of these callers, or the first refusal. @throws ForbiddenError */

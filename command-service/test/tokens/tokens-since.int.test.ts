@@ -158,14 +158,14 @@ it('a token with hundreds of versions is found by few readings', async () => {
   for (let version = 0; version < 300; version += 1)
     await vault.update('one', { metadata: { n: `${version}` } });
   let readings = 0;
-  const store: typeof vault.log = Object.create(vault.log, {
+  const store = Object.create(vault.log, {
     readStream: {
       value: (...asked: Parameters<typeof vault.log.readStream>) => {
         readings += 1;
         return vault.log.readStream(...asked);
       },
     },
-  });
+  }) as typeof vault.log;
   const { keyRing, clock, principal } = vault;
   const context = createRequestContext({ principal, traceId: 'trace', now: clock.now() });
   const found = await createTokensSinceFinder({ store, keyRing, clock })(
