@@ -60,7 +60,7 @@ export interface TokenUse {
 }
 
 /** The refusal for the first of the tokens that the caller may not use. */
-export type DecideUse = (context: RequestContext) => ForbiddenError | undefined;
+type DecideUse = (context: RequestContext) => ForbiddenError | undefined;
 
 interface OpenedTokens extends OpenedData {
   readonly use: readonly VaultEvent[];

@@ -73,7 +73,7 @@ export interface AnswerOwner {
   isThere(): Promise<boolean>;
 }
 
-export interface Decided {
+interface Decided {
   /** When the rights were found, on the clock of `performance.now()`. */
   readonly atMs: number;
   /** Decides by the present rights of the caller. @throws DomainError */

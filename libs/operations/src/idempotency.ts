@@ -21,7 +21,7 @@ export interface TokenFacts {
   readonly cvcEndsAt: string | undefined;
 }
 
-export interface LaterRights {
+interface LaterRights {
   /** Called when the tokens were read, which may take long: the request with the present rights of its caller. */
   readonly present: () => Promise<RequestContext>;
   /** The answer was decided before, and is decided once more because it left late. It shows no token whole. */
