@@ -248,6 +248,48 @@ describe('an answer whose tokens others change while it is made', () => {
   );
 });
 
+describe('a token that others change after a patch and before its answer leaves', () => {
+  const changesMasked: Role = {
+    type: 'private',
+    permissions: [],
+    rules: [rule({ container: '/a/', transform: 'mask', permissions: ['token:read', 'token:update'] })],
+  };
+  const patch = (body: Json): Asked => ({ operation: 'updateToken', params: { id: 'patched' }, body });
+
+  /** The answer to a patch that waits for the read models. The author changes the token meanwhile. */
+  async function patchWhile(change?: Json): Promise<string> {
+    const caller = await newCaller(twins, cast.manager, changesMasked);
+    const body = { id: 'patched', type: 'token', data: 'as it was', mask: '{{ data }}', containers: ['/a/'] };
+    await must(twins, cast.author, { operation: 'createToken', body });
+    const held = await twins.pool.connect();
+    await held.query('begin; lock table rm_tokens.token in access exclusive mode');
+    const telling = tell(twins, caller, patch({ metadata: { of: 'the patch' } }));
+    await delay(bodyTookMs);
+    twins.clock.advance(1);
+    if (change !== undefined) await tell(twins, cast.author, patch(change), { isAsync: true });
+    await delay(bodyTookMs);
+    await held.query('commit');
+    held.release();
+    const { body: answer } = await telling;
+    await must(twins, cast.author, { operation: 'deleteToken', params: { id: 'patched' } });
+    return JSON.stringify(answer);
+  }
+
+  it('is shown by its mask when it was not changed', async () => {
+    expect(await patchWhile()).toContain('as it was');
+  });
+
+  it('is not shown when it was moved to where the caller sees nothing', async () => {
+    expect(await patchWhile({ containers: ['/b/'] })).not.toContain('as it was');
+  });
+
+  it('is shown by the mask that it was given', async () => {
+    const answer = await patchWhile({ data: 'as it is', mask: 'hidden' });
+    expect(answer).toContain('hidden');
+    expect(answer).not.toMatch(/as it/);
+  });
+});
+
 describe('a caller whose rights change while it sends the body of', () => {
   it.each(Object.entries(asks))('%s is shown what it may see at that moment', async (_name, asked) => {
     await expectPresentRights(tellWhile, asked);

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { decideTokenAccess, refusalText, shownBy } from '@token-vault/access';
 import {
   entityTypeOfToken,
@@ -119,7 +120,9 @@ const isRead = ({ at, by, shown }: StoredToken): boolean =>
     ? shown?.applicationId === undefined && shown?.transform === 'reveal'
     : at !== undefined && !by.startsWith('duplicate');
 const isSameVersion = (shown: Token, details: TokenDetails | undefined): boolean =>
-  details?.createdAt === shown.created_at && details?.modifiedAt === shown.modified_at;
+  details?.createdAt === shown.created_at &&
+  details?.modifiedAt === shown.modified_at &&
+  isDeepStrictEqual(details?.content.containers, shown.containers);
 
 const isUse = ({ by }: StoredToken): boolean => by === 'use';
 
