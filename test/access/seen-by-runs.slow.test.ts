@@ -290,11 +290,13 @@ describe('the delivery of a result of a token in the arguments', () => {
 describe('the delivery of a result whose code was shown a card by req.svc', () => {
   it.each(Object.entries(withdrawals))(
     'sends a refusal once that application %s, and every sending is recorded as a reading',
-    async (_how, withdraw) => {
+    async (how, withdraw) => {
       const path = await makeReactor(reading);
       expectRefusal(await secondDelivery(caller, path, { id: cardId }, withdraw));
       expect((await readings()).map(({ request }) => request)).toEqual(['react', 'getToken']);
-      expect(await vault.logOf({ entity_id: cardId, operation: 'denied' })).toHaveLength(1);
+      // Without its application the reactor itself is refused.
+      const refusedId = how === 'was deleted' ? (path.split('/')[2] ?? '') : cardId;
+      expect(await vault.logOf({ entity_id: refusedId, operation: 'denied' })).toHaveLength(1);
     },
     60_000,
   );
