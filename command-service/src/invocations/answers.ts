@@ -152,26 +152,17 @@ export async function answerNow(
 ): Promise<Answer> {
   // The tokens of the arguments were decided when the run began. A moment later, that decision still holds.
   const isUseDecided = (await context.renewed()) === undefined;
-  return { ...(await decidedAnswer(dependencies, ended, { context, isUseDecided })), decided: decidedNow() };
-
-  function decidedNow() {
-    return {
-      atMs: performance.now(),
-      isQuick: true,
-      again: async (later: RequestContext) => ({
-        ...(await decidedAnswer(dependencies, ended, { context: later, isUseDecided: false })),
-        decided: decidedNow(),
-      }),
-    };
-  }
+  return decidedAnswer(dependencies, ended, { context, isUseDecided });
 }
 
 /** @throws as `answerNow` */
 async function decidedAnswer(
-  { keyRing, tokenUse, decideSeen, refuseOwner }: AnswerDependencies,
-  { asked, outcome, usedTokenIds, since }: Ended,
+  dependencies: AnswerDependencies,
+  ended: Ended,
   { context, isUseDecided }: { readonly context: RequestContext; readonly isUseDecided: boolean },
 ): Promise<Answer> {
+  const { keyRing, tokenUse, decideSeen, refuseOwner } = dependencies;
+  const { asked, outcome, usedTokenIds, since } = ended;
   const owner = { reactorId: asked.reactorId, revision: asked.reactorRevision };
   const opening = openOutcome(keyRing, asked, outcome);
   opening.catch(() => undefined);
@@ -183,7 +174,12 @@ async function decidedAnswer(
   );
   // The rights of the caller, and whether the reactor is there, are found last: what was found before took time.
   const present = (await context.renewed()) ?? context;
+  const atMs = performance.now();
   const refusal = decideUse?.(present) ?? (await refuseOwner(asked.tenantId, owner, since)) ?? seen?.refusal;
   if (refusal) throw refusal;
-  return answerFrom({ ...asked, since }, outcome, await opening, usedTokenIds);
+  const answer = answerFrom({ ...asked, since }, outcome, await opening, usedTokenIds);
+  const again = (later: RequestContext) =>
+    decidedAnswer(dependencies, ended, { context: later, isUseDecided: false });
+  const decided = { atMs, principal: present.principal, again, isOvertaken: async () => true };
+  return { ...answer, decided };
 }

@@ -145,14 +145,14 @@ async function asRightsAreNow(call: Call, made: Made, dependencies: ExecutorDepe
     const now = await stillAdmitted(call, admitted, dependencies);
     const { pending } = answer;
     const isLate = now !== admitted;
-    let { atMs } = now;
+    let { atMs, principal } = now;
     if (isLate && (await isOutdated(made, answer, { now, admitted }))) {
       if (again >= againAtMost)
         throw new UnavailableError(
           'The rights of the caller, or the token, change faster than the answer is made; try again.',
         );
       answer = await decideAnew(now.principal, answer);
-      atMs = answer.decided?.atMs ?? atMs;
+      ({ atMs, principal } = answer.decided ?? now);
     } else {
       if (!pending) return answer;
       const context = contextOf(call, now, dependencies);
@@ -165,7 +165,7 @@ async function asRightsAreNow(call: Call, made: Made, dependencies: ExecutorDepe
         await pending.record(context);
       }
     }
-    admitted = { ...now, atMs };
+    admitted = { atMs, principal };
   }
 }
 
@@ -227,13 +227,16 @@ async function answerOf(call: Call, first: Admitted, dependencies: ExecutorDepen
     { principal, run, repeating: () => repeatingOf(principal) },
     dependencies,
   );
-  if (answer.decided) {
-    const decideAnew = async (by: Principal, before: Answer) => {
-      const context = contextOf(call, { ...admitted, principal: by }, dependencies, { transactionId });
-      return { ...before, ...(await before.decided?.again(context)) };
+  const { decided } = answer;
+  if (decided) {
+    const laterOf = (by: Principal) =>
+      contextOf(call, { ...admitted, principal: by }, dependencies, { transactionId });
+    return {
+      answer,
+      admitted: { atMs: decided.atMs, principal: decided.principal },
+      decideAnew: async (by, before) => ({ ...before, ...(await before.decided?.again(laterOf(by))) }),
+      isOvertaken: async (shown, by) => (await shown.decided?.isOvertaken(laterOf(by), shown)) ?? false,
     };
-    const isOvertaken = ({ decided }: Answer) => decided?.isQuick === true;
-    return { answer, admitted: { ...admitted, atMs: answer.decided.atMs }, decideAnew, isOvertaken };
   }
   const showsTokens = operation.entity === 'token' && answer.tokens !== undefined;
   return {

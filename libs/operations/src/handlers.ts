@@ -1,3 +1,4 @@
+import type { Principal } from '@token-vault/access';
 import type {
   AskedToken,
   BodyOf,
@@ -73,16 +74,18 @@ export interface AnswerOwner {
   isThere(): Promise<boolean>;
 }
 
-interface Decided {
+export interface Decided {
   /** When the rights were found, on the clock of `performance.now()`. */
   readonly atMs: number;
+  /** The caller with these rights. */
+  readonly principal: Principal;
   /** Decides by the present rights of the caller. @throws DomainError */
   again(context: RequestContext): Promise<Answer>;
   /**
-   * Nothing takes long after the rights were found, so it is always decided again. Otherwise only when the caller has other rights: masks
-   * may take long, each time.
+   * Whether `again` is needed though the caller has the same rights. True where nothing takes long after the rights are found. Otherwise it
+   * decides anew, and compares the tokens of the answer: their masks may take long, each time. @throws DomainError
    */
-  readonly isQuick: boolean;
+  isOvertaken(context: RequestContext, answer: Answer): Promise<boolean>;
 }
 
 /** The answer of another server, on its way. */

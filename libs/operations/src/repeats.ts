@@ -7,7 +7,7 @@ import {
   type Token,
 } from '@token-vault/contracts';
 import type { AuditTrail } from './audit-trail.ts';
-import type { Answer, Path } from './handlers.ts';
+import type { Answer, Decided, Path } from './handlers.ts';
 import { namedTokens } from './idempotency.ts';
 import type { ApplicationReplay, Repeating, StoredToken, TokenReplay } from './idempotency.ts';
 import type { FindEntity } from './refusals.ts';
@@ -55,26 +55,23 @@ interface Repeated {
   readonly params: unknown;
 }
 
-/** When an answer is shown again, its entity must still exist, and the read is recorded. */
-async function readAgain(
-  { dependencies, operation, params }: Repeated,
+/** When an answer is shown again, its entity must still exist. */
+async function requireThere(
+  { dependencies, operation }: Repeated,
   answer: Answer,
+  entityId: string | undefined,
   context: RequestContext,
-  isOnRecord: boolean,
 ): Promise<void> {
-  const { audit, applicationReplay, findEntity, isVisible } = dependencies;
+  const { applicationReplay, findEntity, isVisible } = dependencies;
   const { entity } = operation;
-  const entityId = entityIdOf(answer, params, context, operation);
-  if (entityId !== undefined && findEntity && foundInReadModels.has(entity)) {
+  if (entityId === undefined) return;
+  if (findEntity && foundInReadModels.has(entity)) {
     if (!(await isVisible(answer)))
       throw new UnavailableError('The read models do not show the first request yet.');
     if (!(await findEntity(context.principal.tenant.id, entity, entityId)))
       throw new NotFoundError('The content of the first answer');
   }
-  if (entityId !== undefined && entity === 'application') await applicationReplay?.require(entityId, context);
-  if (isOnRecord) return;
-  const entity_ids = entityId === undefined ? [] : [entityId];
-  await audit.record(context, EntitiesRead, { entity_type: entity, operation: 'read', entity_ids });
+  if (entity === 'application') await applicationReplay?.require(entityId, context);
 }
 
 interface StoredAnswer {
@@ -89,25 +86,63 @@ async function showStored(
   context: RequestContext,
   isOnRecord = false,
 ): Promise<Answer> {
-  const { operation, dependencies } = repeated;
+  const { operation, dependencies, params } = repeated;
+  const isOfEntity = operation.entity !== 'token' || tokens.length === 0;
+  const entityId = entityIdOf(answer, params, context, operation);
   let atMs = 0;
+  let { principal } = context;
   const present = async () => {
     atMs = performance.now();
     const now = (await context.renewed()) ?? context;
-    if (operation.entity !== 'token' || tokens.length === 0)
-      await readAgain(repeated, answer, now, isOnRecord);
+    ({ principal } = now);
+    if (isOfEntity) await requireThere(repeated, answer, entityId, now);
     return now;
   };
   let shown: readonly (Token | undefined)[] = [];
   if (tokens.length === 0) await present();
   else shown = await requireTokens(dependencies).show(tokens, context, { present, isOnRecord });
+  if (isOfEntity && !isOnRecord) {
+    const entity_ids = entityId === undefined ? [] : [entityId];
+    const reading = { entity_type: operation.entity, operation: 'read', entity_ids } as const;
+    await dependencies.audit.record(context, EntitiesRead, reading);
+  }
   const places = tokens.flatMap(({ at }, index) => {
     const token = shown[index];
     return at && token ? [[at, token] as const] : [];
   });
-  const isQuick = tokens.every(({ at }) => at === undefined);
-  const again = (later: RequestContext) => showStored(repeated, { answer, tokens }, later, isQuick);
-  return { ...answer, body: putTokens(answer.body, places), decided: { atMs, again, isQuick } };
+  const isQuick = places.length === 0;
+  const decided: Decided = {
+    atMs,
+    principal,
+    again: (later) => showStored(repeated, { answer, tokens }, later, isQuick),
+    async isOvertaken(later, { body }) {
+      if (isQuick) return true;
+      // Decided like a repeat that shows no token whole.
+      const parts = tokens.map(({ at: _at, ...token }) => token);
+      await showStored(repeated, { answer, tokens: parts }, later, true);
+      return !(await areAsShown(
+        dependencies,
+        body,
+        places.map(([at]) => at),
+        later,
+      ));
+    },
+  };
+  return { ...answer, body: putTokens(answer.body, places), decided };
+}
+
+/** Whether the whole tokens at these places of the body have not been changed since. */
+async function areAsShown(
+  dependencies: RepeatDependencies,
+  body: unknown,
+  places: readonly Path[],
+  context: RequestContext,
+): Promise<boolean> {
+  const at = (path: Path) =>
+    path.reduce<unknown>((value, step) => (value as Place | undefined)?.[step], body) as Token | undefined;
+  const shown = places.flatMap((path) => at(path) ?? []);
+  const same = shown.map((token) => requireTokens(dependencies).isAsShown(token, context));
+  return (await Promise.all(same)).every((each) => each);
 }
 
 function requireTokens({ tokenReplay }: RepeatDependencies): TokenReplay {
@@ -139,8 +174,9 @@ export function createRepeating(
   return {
     facts: (ids) => requireTokens(dependencies).facts(ids, context),
     async isOvertaken({ body, tokens = [] }) {
-      const isChange = tokens.some(({ at, by }) => at?.length === 0 && by.endsWith('update'));
-      return isChange && !(await requireTokens(dependencies).isAsShown(body as Token, context));
+      // The caller has sent the data of a token that it made itself.
+      const places = tokens.flatMap(({ at, by }) => (at && by !== 'create' ? [at] : []));
+      return !(await areAsShown(dependencies, body, places, context));
     },
     show: (answer, tokens) => showStored({ dependencies, operation, params }, { answer, tokens }, context),
   };
