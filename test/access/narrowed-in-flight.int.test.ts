@@ -1,9 +1,11 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Json, LogEntry, Pagination } from '@token-vault/contracts';
 import { waitUntil } from '@token-vault/test-support';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { Told } from './asked.ts';
 import { must, newCaller, openCast, type Cast, type Role } from './cast.ts';
-import { direct, tell, type Asked } from './entrances.ts';
+import { direct, tell, type Asked, type Asker } from './entrances.ts';
 import { card, hiddenOf } from './hidden.ts';
 import { everything, permissions, rule, type Rights } from './rights.ts';
 import { openTwins, type Twins } from './twins.ts';
@@ -288,6 +290,60 @@ describe('a token that others change after a patch and before its answer leaves'
     expect(answer).toContain('hidden');
     expect(answer).not.toMatch(/as it/);
   });
+});
+
+describe('a token that others change while a create shows it again', () => {
+  const makesMasked: Role = {
+    type: 'private',
+    permissions: [],
+    rules: [rule({ container: '/a/', transform: 'mask', permissions: ['token:read', 'token:create'] })],
+  };
+  const body = {
+    id: 'again',
+    type: 'token',
+    data: 'as it was',
+    mask: '{{ data }}',
+    fingerprint_expression: '{{ data }}',
+    containers: ['/a/'],
+  };
+  const { id: _id, ...equal } = body;
+  const ways: Readonly<Record<string, (by: Asker) => Promise<() => Promise<Told>>>> = {
+    'a repeat': async (by) => {
+      const idempotencyKey = randomUUID();
+      const create = () => tell(twins, by, { operation: 'createToken', body }, { idempotencyKey });
+      await create();
+      return create;
+    },
+    'a create that is answered by a token of equal data': async (by) => {
+      await must(twins, cast.author, { operation: 'createToken', body });
+      const deduplicated = { ...equal, deduplicate_token: true };
+      return () => tell(twins, by, { operation: 'createToken', body: deduplicated });
+    },
+  };
+  const changes: Readonly<Record<string, Asked | undefined>> = {
+    nothing: undefined,
+    'a move': { operation: 'updateToken', params: { id: 'again' }, body: { containers: ['/b/'] } },
+    'a deletion': { operation: 'deleteToken', params: { id: 'again' } },
+  };
+  const cases = Object.keys(ways).flatMap((way) => Object.keys(changes).map((change) => [way, change]));
+
+  it.each(cases)('%s shows what is right after %s', async (way = '', change = '') => {
+    const caller = await newCaller(twins, cast.manager, makesMasked);
+    const ask = await ways[way]?.(caller);
+    let opened = 0;
+    twins.beforeOpening(async (entity) => {
+      if (entity !== 'token:again' || ++opened > 1) return;
+      twins.clock.advance(1);
+      const asked = changes[change];
+      if (asked) await must(twins, cast.author, asked);
+      // The vault looks again at tokens of answers that took longer than this.
+      await delay(bodyTookMs);
+    });
+    const told = await ask?.().finally(() => twins.beforeOpening());
+    expect(opened).toBeGreaterThan(0);
+    expect(JSON.stringify(told?.body).includes('as it was')).toBe(change === 'nothing');
+  });
+  afterEach(() => tell(twins, cast.author, { operation: 'deleteToken', params: { id: 'again' } }));
 });
 
 describe('a caller whose rights change while it sends the body of', () => {

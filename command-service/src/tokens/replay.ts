@@ -119,10 +119,12 @@ const isRead = ({ at, by, shown }: StoredToken): boolean =>
   by === 'seen'
     ? shown?.applicationId === undefined && shown?.transform === 'reveal'
     : at !== undefined && !by.startsWith('duplicate');
+/** Of a token that the caller may not read only its names are shown. */
 const isSameVersion = (shown: Token, details: TokenDetails | undefined): boolean =>
-  details?.createdAt === shown.created_at &&
-  details?.modifiedAt === shown.modified_at &&
-  isDeepStrictEqual(details?.content.containers, shown.containers);
+  shown.created_at === undefined ||
+  (details?.createdAt === shown.created_at &&
+    details.modifiedAt === shown.modified_at &&
+    isDeepStrictEqual(details.content.containers, shown.containers));
 
 const isUse = ({ by }: StoredToken): boolean => by === 'use';
 
