@@ -40,9 +40,10 @@ export interface Composed {
   readonly withoutKafka: string | undefined;
   /** Runs a command service to its end, with `command` in place of its own. @throws Error with what it said */
   run(name: 'migrate' | 'cli', command?: readonly string[]): Promise<string>;
-  /** Starts all services that run on, and waits until they are ready. */
+  /** Starts all services that run on, in place of containers of an earlier attempt, and waits until they are ready. */
   start(): Promise<void>;
-  untilReady(name: string): Promise<void>;
+  /** Waits until the health checks of these services succeed. @throws Error with the last output of the check and the log of the container */
+  untilReady(...names: readonly string[]): Promise<void>;
   /** The address in the network of the containers. */
   addressOf(name: string): Promise<string>;
   close(): Promise<void>;
@@ -98,21 +99,36 @@ export async function createComposed(engine: Engine, directory: string): Promise
     ];
   }
 
-  async function untilReady(name: string): Promise<void> {
-    const isReady = async () => (await attempt('healthcheck', 'run', name)).status === 0;
-    await waitUntil(isReady, { timeoutMs: 120_000, what: `the health check of ${name}` }).catch(
-      async (cause: unknown) => {
-        throw new Error(`${name} is not ready: ${await docker('logs', name)}`, { cause });
-      },
-    );
+  async function runAnew(how: '--rm' | '--detach', name: string, command?: readonly string[]) {
+    await attempt('rm', '--force', '--time', '0', name);
+    return docker('run', how, ...optionsOf(name, command));
+  }
+
+  async function untilOneIsReady(name: string): Promise<void> {
+    let said = '';
+    const isReady = async () => {
+      const { status, stdout, stderr } = await attempt('healthcheck', 'run', name);
+      said = stdout + stderr;
+      return status === 0;
+    };
+    // A check starts three programs, which take the time of processors from the services: so it pauses, and checks one service at a time.
+    const waiting = { timeoutMs: 300_000, pauseMs: 1_000, what: `the health check of ${name}` };
+    await waitUntil(isReady, waiting).catch(async (cause: unknown) => {
+      const logs = await attempt('logs', name);
+      throw new Error(`${name} is not ready: ${said}\n${logs.stdout}${logs.stderr}`, { cause });
+    });
+  }
+
+  async function untilReady(...names: readonly string[]): Promise<void> {
+    for (const name of names) await untilOneIsReady(name);
   }
 
   return {
     withoutKafka: stores.withoutKafka,
-    run: (name, command) => docker('run', '--rm', ...optionsOf(name, command)),
+    run: (name, command) => runAnew('--rm', name, command),
     async start() {
-      for (const name of running) await docker('run', '--detach', ...optionsOf(name));
-      await Promise.all(running.map(untilReady));
+      for (const name of running) await runAnew('--detach', name);
+      await untilReady(...running);
     },
     untilReady,
     addressOf: (name) =>
