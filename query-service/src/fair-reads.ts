@@ -28,9 +28,9 @@ export interface FairReadOptions {
 
 /** Connections that lists leave free for look-ups by id and for authentication. */
 const keptFree = 2;
-/** A statement that took longer used a processor of the database, or gave the process much to read. */
+/** A statement that takes longer counts as long: it used a processor of the database, or returned many rows. */
 const longMs = 20;
-/** After a long statement the tenant rests for so many times as long, but for no longer than a statement may take. */
+/** After a long statement the tenant rests for this multiple of its time, at most for the longest time of a statement. */
 const restOfLong = 3;
 const longestRestMs = 5_000;
 
@@ -73,7 +73,7 @@ export function createFairReads(pool: Pool, options: FairReadOptions = {}): Fair
     slow.set(tenantId, state);
     setTimeout(() => {
       state.isResting = false;
-      fair.lookAgain();
+      fair.startWaiting();
     }, ms).unref();
   }
 

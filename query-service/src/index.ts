@@ -38,7 +38,7 @@ export interface QueryDependencies {
   /** The limit that the process shares. When absent, the service makes one. */
   readonly missLimit?: MissLimit;
   readonly waitForProjections?: WaitForProjections | undefined;
-  /** When absent, the process knows nothing of the vault as a whole. */
+  /** The state of the whole vault. Absent in a process that does not know it. */
   readonly vault?: VaultState | undefined;
 }
 

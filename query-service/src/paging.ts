@@ -68,7 +68,7 @@ export function listNewest<Row extends QueryResultRow>(
   );
 }
 
-/** Exact up to 2^53, and no text to parse. */
+/** As a double the total is exact up to 2^53, and the driver gives it as a number instead of text. */
 const asTotal = '::float8 as total';
 
 /** The number of rows of the query. */

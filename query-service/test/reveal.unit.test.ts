@@ -31,7 +31,7 @@ const cardWith = (mask: object): TokenRow => ({
   signature: null,
 });
 
-/** The sealed values that are opened, and what is shown. */
+/** The sealed values that are opened, and the data that is shown. */
 async function shown(row: TokenRow, transform: 'mask' | 'reveal') {
   const opened: string[] = [];
   const keyRing = {

@@ -3,7 +3,7 @@ import { FairQueue } from './fair-queue.ts';
 export interface FairPlacesOptions {
   /** Number of places for all tenants together. */
   readonly places: number;
-  /** Number of places that this tenant may have now. Called again whenever a place becomes free, and by `lookAgain`. */
+  /** Number of places that this tenant may have now. Called again whenever a place becomes free, and by `startWaiting`. */
   readonly placesOf: (tenantId: string) => number;
   /** Maximum number of waiting callers of one tenant, and of all tenants. */
   readonly waitingOfTenant: number;
@@ -56,7 +56,7 @@ export class FairPlaces {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const waiting = { start: resolve };
     this.#waiting.push(tenantId, waiting);
-    this.#startNext();
+    this.startWaiting();
     return {
       begun: promise,
       giveUp: (error) => {
@@ -70,15 +70,11 @@ export class FairPlaces {
     if (left > 0) this.#taken.set(tenantId, left);
     else this.#taken.delete(tenantId);
     this.#total -= 1;
-    this.#startNext();
+    this.startWaiting();
   }
 
-  /** Called when a tenant that waits may have more places than before. */
-  lookAgain(): void {
-    this.#startNext();
-  }
-
-  #startNext(): void {
+  /** Starts callers that now may have a place. Call it when `placesOf` may give more places than before. */
+  startWaiting(): void {
     while (this.#total < this.#options.places) {
       const next = this.#waiting.take((tenantId) => this.#mayTake(tenantId) && this.#take(tenantId));
       if (!next) return;

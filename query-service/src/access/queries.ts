@@ -7,7 +7,10 @@ const containers = `select ${c.container} from ${c.source}
   group by ${c.container} having sum(${c.count}) > 0
   order by ${c.container} limit ${maxMatrixContainers + 1}`;
 
-/** The containers of the tenant that hold a token, in alphabetical order; one more than a matrix has, when there are more. */
+/**
+ * The containers of the tenant that hold a token, in alphabetical order. At most one more than a matrix shows, so that the caller finds out
+ * whether there are more.
+ */
 export async function listContainers(
   reader: Reader,
   tenantId: string,

@@ -21,7 +21,7 @@ export interface AccessDependencies {
   readonly audit: AuditTrail;
 }
 
-/** The application as a caller, by the rules that the row holds now. */
+/** The application as a caller, with the rules of its row. */
 const callerOf = (row: ApplicationRow, { principal }: RequestContext): Principal => ({
   tenant: principal.tenant,
   actor: { kind: 'application', id: row.id },
@@ -43,7 +43,7 @@ const recordApplications = (
 /** How the data of tokens is shown to the application in each container. */
 function matrixRow(row: ApplicationRow, containers: readonly string[], context: RequestContext) {
   const caller = callerOf(row, context);
-  // Rules of applications go by the container alone, so any token of it stands for all.
+  // Rules of applications depend on the container only, so the decision is the same for all its tokens.
   const access = containers.map((path) => shownAccess(caller, 'token:read', { id: '', containers: [path] }));
   return { ...named(row), access };
 }
@@ -89,7 +89,7 @@ export function createAccessHandlers({
 
     async explainAccess({ params, query }, context) {
       const { principal, now } = context;
-      // The answer says that a token exists, and where. A reader of the log knows every token already.
+      // The answer reveals that a token exists, and its container. A reader of the log can see every token there.
       if (!can(principal, 'log:read')) throw new ForbiddenError('The caller lacks the permission log:read.');
       const row = await findApplication(pool, principal.tenant.id, params.id, now);
       if (!row) throw new NotFoundError('Application');

@@ -43,9 +43,9 @@ export interface ApplicationFilters {
   readonly types: readonly ApplicationType[];
 }
 
-/** An expired application is treated as absent from the instant of its expiry. */
-const isNotOver = `(${a.expires_at} is null or ${a.expires_at} >`;
-const byId = `from ${a.source} where ${a.tenant_id} = $1 and ${isNotOver} $2) and ${a.id} = $3`;
+/** An expired application is treated as absent from the instant of its expiry. The present instant and `)` follow this text. */
+const isNotExpired = `(${a.expires_at} is null or ${a.expires_at} >`;
+const byId = `from ${a.source} where ${a.tenant_id} = $1 and ${isNotExpired} $2) and ${a.id} = $3`;
 
 export async function findApplication(
   pool: Pool,
@@ -70,7 +70,7 @@ export interface KeysRow {
   readonly key_hash: string | null;
   readonly key_id: string | null;
   readonly key_created_at: Date;
-  /** All but the main one. */
+  /** All keys except the main one. */
   readonly keys: readonly StoredKey[];
 }
 
@@ -96,7 +96,11 @@ export function listApplications(
   const chosen = db(a.source)
     .where(a.tenant_id, tenantId)
     .where(
-      allOf([sql(`${isNotOver} ?)`, now), ...isOneOf(a.id, 'uuid', ids), ...isOneOf(a.type, 'text', types)]),
+      allOf([
+        sql(`${isNotExpired} ?)`, now),
+        ...isOneOf(a.id, 'uuid', ids),
+        ...isOneOf(a.type, 'text', types),
+      ]),
     );
   const withColumns = (query: Knex.QueryBuilder) => query.select(columns);
   return listNewest<ApplicationRow>({ reader, chosen, of: a, withColumns }, page);

@@ -28,7 +28,7 @@ export interface AuditDependencies {
   readonly audit: AuditTrail;
 }
 
-/** Events of the log that one request of a verification reads, about: ADR 44. */
+/** The approximate number of events of the log that one request of a verification reads (ADR 44). */
 const mostEvents = 10_000;
 
 /** `<position>.<number of checkpoints before it>` */
@@ -92,7 +92,7 @@ export function createAuditHandlers({
       } catch (error) {
         if (!(error instanceof NotErasedError)) throw error;
         if (!error.isKnown) throw new NotFoundError('Token');
-        // The answer says that the token was found.
+        // The answer reveals that the token exists, so the read is recorded.
         await recordRead(context, 'token', [params.id]);
         throw new ConflictError(
           'conflict',

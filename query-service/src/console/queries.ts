@@ -4,7 +4,7 @@ import { countOf, valueOf } from '../paging.ts';
 import { db, sql } from '../statements.ts';
 
 const windowSeconds = 10;
-/** So many rows of the log are looked at for the rates, and for the entries after a checkpoint. */
+/** Maximum number of rows of the log that are read for the rates, and for the entries after a checkpoint. */
 const maxRows = 100_000;
 
 interface RateRow {
@@ -26,8 +26,8 @@ const rates = `
     order by ${e.created_at} desc limit ${maxRows}) l`;
 
 /**
- * The entries that the tenant's log gained in the last seconds, a second. A request has one trace id, and an append one position. A tenant with more entries than are
- * looked at has its rates over the shorter time that these took.
+ * The number of requests, reveals and appends of the tenant in each of the last seconds, on average. A request has one trace id, and an
+ * append one position. When more rows than the maximum are in the window, the rates are those of the shorter time that the read rows cover.
  */
 export async function readRates(
   reader: Reader,
@@ -52,7 +52,7 @@ const r = aliased('runs', 'run', 'r');
 export const countWaitingRuns = (reader: Reader, tenantId: string): Promise<number> =>
   countOf(reader, db(r.source).where(r.tenant_id, tenantId).where(r.state, 'waiting'));
 
-/** The entries of the tenant's log after a position; `since` bounds where the log is read. */
+/** The number of entries of the tenant's log after a position. `since` limits the part of the log that is read. */
 export function countEntriesAfter(
   reader: Reader,
   tenantId: string,

@@ -12,7 +12,7 @@ export interface ConsoleDependencies {
   readonly vault?: VaultState | undefined;
 }
 
-/** Events of a signed stretch may have been stored so long before its checkpoint was signed. */
+/** The entries after a checkpoint are counted from this time before its signature on: an event after it may be older than the signature. */
 const signedWithinMs = 24 * 60 * 60 * 1000;
 
 async function auditOf(
@@ -32,7 +32,7 @@ async function auditOf(
   return { unsigned_entries: await countEntriesAfter(reader, tenantId, '0', new Date(0)) };
 }
 
-/** The state of a tenant at a glance, and, for the tenant that operates it, of the vault (docs/reference/console.md). */
+/** The state of a tenant, and the state of the vault for the tenant that operates it (docs/reference/console.md). */
 export function createConsoleHandlers({
   reads,
   store,

@@ -15,17 +15,17 @@ export interface ConsoleDependencies {
   readonly keyRing: Pick<KeyRing, 'open'>;
 }
 
-/** No console is kept longer after its run. */
+/** The longest time after its end for which the printed lines of a run are kept. */
 const keptMs = 60 * 60 * 1000;
 
 const withheld =
-  'The code was given, was shown or made tokens, or could be. What it printed may hold their data, so it was not kept.';
+  'The code was given, was shown or made tokens, or could be. The printed lines may hold their data, so they were not kept.';
 
 type Shown = Pick<ShownInvocation, 'console' | 'console_withheld'>;
 
 /**
- * What the code of a run printed (ADR 46). Empty when it printed nothing, and when its hour is over. @throws SealBrokenError when the record
- * was altered
+ * The lines that the code of a run printed (ADR 46). Empty when there are none, and when they are no longer kept.
+ * @throws SealBrokenError when the record was altered
  */
 export async function readConsole(
   { store, keyRing }: ConsoleDependencies,

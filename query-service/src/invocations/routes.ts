@@ -13,17 +13,17 @@ export interface InvocationDependencies extends ConsoleDependencies {
   readonly waitForProjections?: WaitForProjections | undefined;
 }
 
-/** Longer than a running projection needs. */
+/** Longer than a running projection needs to apply an event. */
 const waitForRunsMs = 2_000;
 
 type InvocationQueries = Pick<HandlersOf<'query'>, 'getInvocation' | 'listInvocations'>;
 
-/** Runs of reactors. An answer holds neither arguments nor results. It holds what the code printed as `readConsole` says. */
+/** Runs of reactors. An answer contains neither arguments nor results. `readConsole` decides which printed lines it contains. */
 export function createInvocationHandlers(dependencies: InvocationDependencies): InvocationQueries {
   const { reads, store, audit, waitForProjections } = dependencies;
 
-  /** The answer to `react` does not wait for this read model, so its readers do. */
-  const isFresh = async (): Promise<boolean> =>
+  /** Waits for the read model, because the answer to `react` does not wait for it. False when the read model may be behind. */
+  const waitForRuns = async (): Promise<boolean> =>
     !waitForProjections || waitForProjections(await store.head(), waitForRunsMs, ['runs']);
 
   async function show(
@@ -49,7 +49,7 @@ export function createInvocationHandlers(dependencies: InvocationDependencies): 
     async getInvocation({ params: { invocation_id: id } }, context) {
       const { id: tenantId } = context.principal.tenant;
       const reader = reads.of(tenantId);
-      const isComplete = await isFresh();
+      const isComplete = await waitForRuns();
       const row = await findRun(reader, tenantId, id);
       if (!row && !isComplete)
         throw new UnavailableError('The read models may not show the run yet; try again.');
@@ -61,7 +61,7 @@ export function createInvocationHandlers(dependencies: InvocationDependencies): 
     async listInvocations({ query }, context) {
       const { id: tenantId } = context.principal.tenant;
       const reader = reads.of(tenantId);
-      await isFresh();
+      await waitForRuns();
       const filters = { reactorId: query.reactor_id, state: query.state };
       const { pagination, data } = await listRuns(reader, tenantId, filters, query);
       return { body: { pagination, data: await show(reader, data, context, 'list') } };

@@ -22,8 +22,8 @@ const key = ['tenant_id', ...order] as const;
 const joined = `join ${e.source} using (${key.join(', ')})`;
 
 /**
- * The rows of the log, with the alias `e`. A row has an entry for each of its entities, `e.size` in all. With the filter of an entity, its
- * entries instead, with the alias `f` and their place in the row.
+ * The rows of the log, with the alias `e`. A row has an entry for each of its entities, `e.size` in all. With a filter by entity, the
+ * entries of that entity, with the alias `f` and their place in the row.
  */
 export function rowsOf(tenantId: string, filters: LogFilters): Knex.QueryBuilder {
   const { entityId } = filters;
@@ -47,10 +47,10 @@ export function rowsOf(tenantId: string, filters: LogFilters): Knex.QueryBuilder
     );
 }
 
-/** The number of entries that `rowsOf` gives, of one row. */
+/** The number of entries in one result of `rowsOf`, as SQL. */
 export const sizeOf = ({ entityId }: LogFilters): string => (entityId === undefined ? e.size : '1');
 
-/** The entries of one entity: of rows that have no other, and of rows with several. */
+/** The entries of one entity: from rows with this entity only, and from rows with several. */
 function entriesOf(tenantId: string, entityId: string, range: Range): Knex.QueryBuilder {
   const alone = db(e.source)
     .select(e.tenant_id, e.created_at, e.seq, e.ordinal, db.raw('1 as place'))
@@ -70,7 +70,7 @@ function chosenRows(tenantId: string, filters: LogFilters, page: PageRequest): K
     const sorted = rows.orderBy(descending(...order.map((column) => `f.${column}`), 'f.place'));
     return pageOf(sorted.select('f.place as first_place', 'f.place as last_place'), page);
   }
-  // The number of entries from the newest one to the last one of the row. Postgres stops to sum at the end of the page.
+  // `upto` is the number of entries from the newest one to the last one of the row. Postgres stops summing at the end of the page.
   const backwards = order.map((column) => `${e[column]} desc`).join(', ');
   const summed = rows.select(
     e.size,

@@ -36,7 +36,7 @@ const columns = [
   e.created_at,
 ];
 
-/** A tenant's log entries, newest first by `occurred_at`, the time by which the range is cut too. */
+/** A tenant's log entries, newest first by `occurred_at`. The range limits the same time. */
 export function listLogs(
   reader: Reader,
   tenantId: string,

@@ -22,7 +22,7 @@ export interface LogDependencies {
   readonly waitForProjections?: WaitForProjections | undefined;
 }
 
-/** Longer than a running projection needs. After this time the answer shows what the read model has. */
+/** Longer than a running projection needs to apply an event. After this time the answer shows the present state of the read model. */
 const waitForLogMs = 2000;
 
 const displayed = (value: string): string => value.charAt(0).toUpperCase() + value.slice(1);
@@ -38,14 +38,14 @@ type LogQueries = Pick<HandlersOf<'query'>, 'listLogs' | 'summarizeLogs' | 'list
 export function createLogHandlers({ reads, store, audit, waitForProjections }: LogDependencies): LogQueries {
   // A read is answered before the log shows it. So a query of the log waits for the events that were in the store
   // when the request arrived, and for no later ones.
-  const isUpToDate = async (names: readonly string[]): Promise<boolean> =>
+  const waitForLog = async (names: readonly string[]): Promise<boolean> =>
     !waitForProjections || waitForProjections(await store.head(), waitForLogMs, names);
   const recordOf = (context: RequestContext) =>
     audit.record(context, EntitiesRead, { entity_type: 'log', operation: 'list', entity_ids: [] });
 
   return {
     async listLogs({ query }, context) {
-      const isFresh = await isUpToDate(['log']);
+      const isFresh = await waitForLog(['log']);
       const filters = filtersOf(query);
       const { id: tenantId } = context.principal.tenant;
       const { pagination, data } = await listLogs(reads.of(tenantId), tenantId, filters, query);
@@ -57,7 +57,7 @@ export function createLogHandlers({ reads, store, audit, waitForProjections }: L
       const { interval, group_by: group } = query;
       const filters = filtersOf(query);
       requireBoundedRange(interval, filters, context.now);
-      const isFresh = await isUpToDate(['log', 'log_summary']);
+      const isFresh = await waitForLog(['log', 'log_summary']);
       const { id: tenantId } = context.principal.tenant;
       const counts = await summarizeLogs(reads.of(tenantId), tenantId, filters, { interval, group });
       await recordOf(context);

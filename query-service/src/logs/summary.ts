@@ -20,7 +20,7 @@ const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 const dayMs = 24 * hourMs;
 
-/** The longest ranges, so that a summary reads a bounded number of intervals. Days are few. */
+/** The longest range of each interval, which limits the number of intervals that a summary reads. Days need no limit. */
 const longest: Readonly<Record<LogInterval, number>> = {
   minute: 7 * dayMs,
   hour: 400 * dayMs,
@@ -40,10 +40,10 @@ export function requireBoundedRange(interval: LogInterval, { from, before }: Ran
 }
 
 /**
- * A tenant's log entries, counted by interval and group, in order of time. The counts of whole minutes or hours come from the counters. Entries
- * at the two ends of the range are counted one by one, so the sum is what the list of the log has as its total. No counter exists
- * for a single entity or a trace: their entries are counted, up to a limit.
- * @throws ValidationError (400) naming the parameter that asks for too many.
+ * A tenant's log entries, counted by interval and group, in order of time. The counts of whole minutes or hours come from the counters.
+ * Entries at the two ends of the range are counted one by one, so the sum equals the total of the list of the log. No counter exists for a
+ * single entity or a trace: their entries are counted one by one, up to a limit.
+ * @throws ValidationError (400) naming the parameter that asks for too many counts or entries
  */
 export async function summarizeLogs(
   reader: Reader,
@@ -70,7 +70,7 @@ export async function summarizeLogs(
   return rows;
 }
 
-/** The filter that no counter serves. */
+/** The filter for which there is no counter; undefined when counters can answer. */
 const singleOf = ({ entityId, traceId }: LogFilters): string | undefined => {
   if (entityId !== undefined) return 'entity_id';
   return traceId === undefined ? undefined : 'trace_id';
@@ -100,7 +100,7 @@ const tables = {
     reasons: aliased('log_summary', 'hour_reason_count', 'c'),
   },
 };
-/** All four tables have these names of columns, the tables of reasons one more. */
+/** All four tables have these columns; the tables of reasons have one more. */
 const { plain: c, reasons: byReason } = tables.hour;
 
 /** The columns of a group, in the log and in its counters. */
@@ -120,7 +120,7 @@ const entries = (tenantId: string, filters: LogFilters, group: LogGroup | undefi
     db.raw(`${sizeOf(filters)}::bigint as count`),
   );
 
-/** Entries without a reason are all entries less those with one. */
+/** The number of entries without a reason is the number of all entries minus the number of those with a reason. */
 function counted(
   tenantId: string,
   filters: LogFilters,

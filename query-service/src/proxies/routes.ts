@@ -15,7 +15,10 @@ import { findProxy, listProxies, type ProxyRow } from './queries.ts';
 
 type ProxyQueries = Pick<HandlersOf<'query'>, 'getProxy' | 'listProxies'>;
 
-/** The signature covers all that decides: an administrator could write a planted row back, and the vault would then sign it (ADR 20). */
+/**
+ * The signature covers every field that decides about access. Otherwise an administrator could read a row that an attacker has altered and
+ * write it back, and the vault would sign it (ADR 20).
+ */
 const statementOf = (row: ProxyRow) =>
   proxyStatement({
     ...row,

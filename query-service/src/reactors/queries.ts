@@ -43,7 +43,7 @@ const columns = [
   r.modified_at,
 ];
 
-/** The condition on `a` that it is the application of `owner`, and there at the instant that follows. */
+/** The condition that `a` is the application of `owner` and has not expired. The present instant and `)` follow this text. */
 export const isApplicationOf = (owner: {
   readonly application_id: string;
   readonly tenant_id: string;

@@ -41,8 +41,8 @@ export const applicationOf = ({
   id === null ? undefined : { id, name: name ?? undefined, type: type ?? undefined };
 
 /**
- * The signature is checked here because an administrator could read a planted row and write it back, and the vault
- * would then sign it (ADR 20).
+ * The signature is checked here. Otherwise an administrator could read a row that an attacker has altered and write it back, and the vault
+ * would sign it (ADR 20).
  */
 function requireSigned(rows: readonly ReactorRow[], hashes: TenantHashes | undefined): void {
   for (const row of rows) {

@@ -63,8 +63,8 @@ const usage = `
   where counted.count > 0`;
 
 /**
- * The number of tokens by type: the counters, less the tokens that have expired and that the sweeper has not ended
- * yet. Types without tokens are left out.
+ * The number of tokens by type: the counters, minus the expired tokens that the sweeper has not ended yet. Types
+ * without tokens are left out.
  */
 export async function countTokensByType(
   reader: Reader,
@@ -85,7 +85,10 @@ export interface MonthUsage {
   readonly count: number;
 }
 
-/** The number of different tokens that have a log entry in each month since `from`, which begins one. Months without any are left out. */
+/**
+ * The number of different tokens that have a log entry in each month from `from` on, the first instant of a month. Months without such
+ * tokens are left out.
+ */
 export async function countActiveTokens(
   reader: Reader,
   tenantId: string,

@@ -49,7 +49,7 @@ type NotOpened = DetokenizeAnswer['not_opened'][number];
 
 const closed: DetokenizedToken = { data: undefined, token: undefined };
 
-/** Arguments are named `args.<field>` by the library that finds their references. */
+/** The library names each field `args.<field>`. In this request the fields are those of the body. */
 const fieldOf = (path: string): string => path.replace(/^args/, 'body');
 
 function asRefusal(error: unknown): unknown {
@@ -65,19 +65,19 @@ function referencesOf(body: Json): TokenReferences {
   }
 }
 
-/** What an expression is evaluated over. */
+/** The values of a token that an expression can read. */
 function detokenized(token: Token): DetokenizedToken {
   let whole: Json | undefined;
   return {
     data: token.data,
-    // Made once, when an expression asks for it. Absent properties are left out, as in any answer.
+    // Made once, when an expression reads it. Absent properties are left out, as in any answer.
     get token() {
       return (whole ??= JSON.parse(JSON.stringify(token)) as Json);
     },
   };
 }
 
-/** One request. */
+/** The answer to one request. */
 class Detokenization implements PendingAnswer {
   readonly #dependencies: DetokenizeDependencies;
   readonly #body: Json;
@@ -112,8 +112,8 @@ class Detokenization implements PendingAnswer {
   }
 
   /**
-   * Opens tokens, and evaluates the expressions over all that are open. Between pages of tokens other requests have their turn. An error that
-   * depends on tokens is given when these are on record.
+   * Opens tokens, and evaluates the expressions over all open tokens. Other requests run between two pages of tokens. An error that depends
+   * on tokens is thrown after these tokens are recorded.
    */
   async evaluate(context: RequestContext, ids = this.#ids, isLast = false): Promise<void> {
     const { expressions } = this.#dependencies;
@@ -127,7 +127,7 @@ class Detokenization implements PendingAnswer {
       for (const token of this.#shown.tokens) tokens.set(token.id, detokenized(token));
       this.#data = await substituteTokens(budget, this.#body, (id) => tokens.get(id) ?? closed);
     } catch (error) {
-      throw await this.#failureBy(error, context);
+      throw await this.#recordFailure(error, context);
     }
   }
 
@@ -136,7 +136,7 @@ class Detokenization implements PendingAnswer {
     await requireSignedRows(this.#dependencies.keyRing, context.principal.tenant, rows);
     this.#shown.drop(ids);
     for (const id of ids) this.#notOpened.delete(id);
-    const granted = await this.#grantedOf(ids, rows, context);
+    const granted = await this.#decideAndRecord(ids, rows, context);
     this.#shown.put(isLast ? granted.map(redacted) : granted, context);
     const bytes = new PageBytes();
     if (this.#shown.granted.some((each) => !bytes.fits(each)))
@@ -144,8 +144,8 @@ class Detokenization implements PendingAnswer {
     await this.#shown.open(context);
   }
 
-  /** The tokens of a page that the caller may read; what becomes of the others is noted, and refusals are recorded. */
-  async #grantedOf(
+  /** Gives the tokens of a page that the caller may read. Keeps the reason why another is not opened, and records refusals. */
+  async #decideAndRecord(
     ids: readonly string[],
     rows: readonly TokenRow[],
     context: RequestContext,
@@ -167,8 +167,11 @@ class Detokenization implements PendingAnswer {
     return granted;
   }
 
-  /** The error of this request. Which expression failed, and why, depends on the tokens that were opened. */
-  async #failureBy(error: unknown, context: RequestContext): Promise<unknown> {
+  /**
+   * The error of this request. It depends on the tokens that were opened, because they decide which expression fails. So these tokens are
+   * recorded before it is thrown.
+   */
+  async #recordFailure(error: unknown, context: RequestContext): Promise<unknown> {
     const failure = asRefusal(error);
     const tokens = this.#shown.seen('token:read');
     if (!(failure instanceof ValidationError) || tokens.length === 0) return failure;
@@ -194,7 +197,7 @@ class Detokenization implements PendingAnswer {
     for (const id of this.#ids) {
       const reason = this.#notOpened.get(id);
       if (reason !== undefined) notOpened.push({ id, reason });
-      // It was deleted meanwhile.
+      // The token was deleted meanwhile.
       else if (!data.has(id)) notOpened.push({ id, reason: 'not-found' });
       else if (data.get(id) === undefined) notOpened.push({ id, reason: 'redacted' });
     }
@@ -209,7 +212,7 @@ function* pagesOf(ids: readonly string[]): Generator<readonly string[]> {
 
 /**
  * Replaces the expressions of any JSON by the tokens that they name, as the caller may see them. The rules of a single read hold for each
- * token: who may not have it revealed gets its mask. A token that does not open becomes null and is named.
+ * token, so a caller that may not see the plaintext gets the mask. A token that is not opened becomes null, and the answer names it.
  */
 export function createDetokenize(
   dependencies: DetokenizeDependencies,

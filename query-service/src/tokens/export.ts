@@ -108,7 +108,7 @@ export function createTokenExport({
 const accessTo = ({ principal }: RequestContext, { id, container }: TokenRow): TokenAccess =>
   decideTokenAccess(principal, 'token:read', { id, containers: [container] });
 
-/** The row without expressions that a caller set unseen (rules.md §5). The vault that imports it does not know that they end. */
+/** The row without expressions that a caller set without seeing the data (rules.md §5). The importing vault would keep them for ever. */
 function withoutUnseen(row: TokenRow): TokenRow {
   const unseen = JSON.parse(row.set_without_sight ?? '{}') as JsonObject;
   const kept = <Field extends 'mask' | 'search_indexes' | 'fingerprint_expression'>(field: Field) =>

@@ -56,7 +56,7 @@ export function searchableCondition(searchable: SearchableData): Sql {
 }
 
 /** The tokens of the tenant that exist at `now` and are visible to the caller. */
-export const isThere = (tenantId: string, now: Date, visibility: TokenVisibility): Sql =>
+export const isVisible = (tenantId: string, now: Date, visibility: TokenVisibility): Sql =>
   sql(
     `${t.tenant_id} = ? and (${t.expires_at} is null or ${t.expires_at} > ?) and ?`,
     tenantId,

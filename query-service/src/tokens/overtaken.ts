@@ -21,7 +21,7 @@ const hasEnded = ({ row, openedAt }: OpenedRow, now: Date): boolean =>
 
 /**
  * The ids of the tokens that have ended, were moved or were changed since their rows were read. The signature covers the container, the mask
- * and the data. As cheap as the look-up of tokens by id, so it takes no place of `fair-reads.ts`.
+ * and the data. The statement costs as much as a look-up of tokens by id, so it does not wait for a place of `fair-reads.ts`.
  */
 export async function overtakenOf(
   pool: Pick<Pool, 'query'>,

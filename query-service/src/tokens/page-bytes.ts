@@ -36,7 +36,7 @@ export class PageBytes {
 /**
  * Gives the tokens unchanged when the page is small enough. The check comes before anything is opened or recorded. A
  * page is never cut short, because page numbers would then change their meaning.
- * @param madeOf what the page would show: how many tokens fit depends on the size of their data
+ * @param madeOf the tokens of the page: the size of their data decides how many fit
  * @throws DataDependentError that names `size` and says how many tokens fit
  */
 export function requireSmallPage(tokens: readonly GrantedToken[], madeOf: MadeOf): void {

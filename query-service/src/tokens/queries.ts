@@ -4,7 +4,7 @@ import type { Pool } from 'pg';
 import type { Reader } from '../fair-reads.ts';
 import { countOf, fetchPage, pageOf, valueOf, type Page, type PageRequest } from '../paging.ts';
 import { allOf, compile, db, descending, isOneOf, sql, type Sql } from '../statements.ts';
-import { hasIdOf, idsByMetadata, isThere, visibilityCondition } from './filters.ts';
+import { hasIdOf, idsByMetadata, isVisible, visibilityCondition } from './filters.ts';
 import { t, tokenColumns, type TokenRow } from './row.ts';
 
 /** The counters have the alias of the tokens: the same conditions on container and type apply to both. */
@@ -75,7 +75,7 @@ export async function findTokensByIds(
   return (await reader.query<TokenRow>(compile(sql(byIds, [...new Set(ids)], tenantId)))).rows;
 }
 
-/** Those of the tokens with these ids that the query selects. */
+/** The tokens that have one of these ids and that the query selects. */
 export async function findAmong(
   pool: Pick<Pool, 'query'>,
   scope: TokenScope,
@@ -97,7 +97,7 @@ export function listTokens(
   return findTokens(reader, scope, { condition: filterCondition(scope.tenantId, filters), count }, page);
 }
 
-const inScope = ({ tenantId, now, visibility }: TokenScope): Sql => isThere(tenantId, now, visibility);
+const inScope = ({ tenantId, now, visibility }: TokenScope): Sql => isVisible(tenantId, now, visibility);
 
 /** The condition of a list on the table `t`. */
 export function filterCondition(tenantId: string, { ids, types, metadata }: TokenFilters): Sql {
@@ -122,7 +122,7 @@ function isByContainer(visibility: TokenVisibility): boolean {
   return visibility.kind !== 'any-of' || visibility.clauses.every(({ kind }) => kind === 'container');
 }
 
-/** The sum of the counters, less the tokens that have expired and that the sweeper has not ended yet. */
+/** The sum of the counters, minus the expired tokens that the sweeper has not ended yet. */
 function countByCounters(reader: Reader, scope: TokenScope, types: readonly string[]): Promise<number> {
   const condition = allOf([
     sql(`${t.tenant_id} = ?`, scope.tenantId),

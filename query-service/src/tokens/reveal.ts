@@ -22,7 +22,7 @@ const neededOf = (content: TokenContent, transform: Transform): TokenContent =>
     : content;
 
 /**
- * The token as the caller is shown it. A redacted token, and a masked one without a mask, stay sealed.
+ * The token as it is shown to the caller. The data of a redacted token, or of a masked one without a mask, is not opened.
  * @throws KeyDestroyedError when the token was deleted meanwhile.
  */
 export async function showToken(

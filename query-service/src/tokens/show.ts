@@ -24,7 +24,7 @@ export interface GrantedToken {
   readonly isBreakGlass?: true;
 }
 
-/** A token that is changed faster than it is shown: nothing of its data is. */
+/** The token without its data: others change it faster than it can be shown. */
 export const redacted = ({ row }: GrantedToken): GrantedToken => ({ row, transform: 'redact' });
 
 export interface ShowDependencies {
@@ -37,9 +37,9 @@ export interface ShowDependencies {
 type Reading = DataOf<'TokensRead'>;
 type Entry = Reading['tokens'][number];
 
-/** The tokens of one event. */
+/** Maximum number of tokens in one event. */
 const entriesOfEvent = 100;
-/** An answer that took longer so far is recorded when it is ready. */
+/** An answer that has taken longer than this before its tokens are opened is recorded after they are open. */
 const quickMs = 50;
 
 interface Opened extends GrantedToken, OpenedRow {
@@ -47,7 +47,7 @@ interface Opened extends GrantedToken, OpenedRow {
   readonly token?: Token;
 }
 
-/** The tokens of one answer: what is shown of them, and what of that is on record. The answer may leave when all of it is. */
+/** The tokens of one answer, the transforms by which they are shown, and the recorded entries. The answer may leave when all are recorded. */
 export class ShownTokens {
   readonly #dependencies: ShowDependencies;
   readonly #operation: Reading['operation'];
@@ -70,7 +70,7 @@ export class ShownTokens {
     return [...this.#opened.values()].flatMap(({ token }) => token ?? []);
   }
 
-  /** The tokens as the answer names them. Code of a reactor was shown them. */
+  /** The tokens as the answer names them. If code of a reactor asked, these are the tokens that it was shown. */
   seen(permission: TokenPermission): AnswerToken[] {
     return [...this.#opened.values()].map(({ row, transform, openedAt }) => ({
       id: row.id,
@@ -82,7 +82,7 @@ export class ShownTokens {
     }));
   }
 
-  /** Takes tokens into the answer, in place of older ones of their ids. They are not open yet. */
+  /** Adds tokens to the answer, or replaces those with the same ids. They are not open yet. */
   put(tokens: readonly GrantedToken[], { now }: RequestContext): void {
     for (const each of tokens) this.#opened.set(each.row.id, { ...each, openedAt: now });
   }
@@ -91,7 +91,7 @@ export class ShownTokens {
     for (const id of ids) this.#opened.delete(id);
   }
 
-  /** For an error instead of an answer: takes out the tokens that are not open. */
+  /** Removes the tokens that are not open. Called when the request fails. */
   dropClosed(): void {
     this.drop([...this.#opened.values()].flatMap(({ row, token }) => (token ? [] : row.id)));
   }
@@ -107,8 +107,8 @@ export class ShownTokens {
   }
 
   /**
-   * Opens the tokens. As long as the answer is quick, the record is written meanwhile. Otherwise it is written afterwards, because the tokens
-   * may have changed by then.
+   * Opens the tokens. For an answer that is quick, the record is written at the same time. Otherwise it is written afterwards, because the
+   * tokens may have changed by then.
    */
   async show(context: RequestContext, total?: number): Promise<void> {
     const isQuick = performance.now() - this.#begunMs < quickMs && this.granted.every(isQuicklyOpened);
@@ -132,15 +132,15 @@ export class ShownTokens {
     return overtakenOf(this.#dependencies.pool, principal.tenant.id, [...this.#opened.values()], now);
   }
 
-  /** Whether all that the answer shows is on record, that a list or search shows nothing included. */
+  /** Whether every token of the answer is recorded as it is shown. A list or search needs a record also when it shows no token. */
   get isOnRecord(): boolean {
     const needsRecord = this.#opened.size > 0 || this.#operation !== 'read';
     return (this.#hasRecord || !needsRecord) && this.#missing().length === 0;
   }
 
   /**
-   * Records what is not on record yet.
-   * @param total the total of a list or search, which the answer tells
+   * Records the tokens that are not recorded yet as they are shown.
+   * @param total the total of a list or search, which is part of the answer
    */
   async record(context: RequestContext, total = 0): Promise<void> {
     const entries = this.#missing();
@@ -176,7 +176,7 @@ const entryOf = ({ row, transform, isBreakGlass }: GrantedToken): Entry => ({
   ...(isBreakGlass ? { break_glass: true } : {}),
 });
 
-/** Whether no worker evaluates the mask. */
+/** Whether the token is shown without a mask that needs a worker. */
 const isQuicklyOpened = ({ row, transform }: GrantedToken): boolean =>
   transform !== 'mask' ||
   row.mask === null ||

@@ -15,7 +15,7 @@ export interface Found {
   readonly request: PageRequest;
   /** Finds tokens of the page again. */
   readonly condition: Sql;
-  /** The tokens of whose data the total tells, whether they are on the page or not. */
+  /** The tokens about whose data the total reveals something, whether they are on the page or not. */
   readonly told?: MadeOf;
 }
 

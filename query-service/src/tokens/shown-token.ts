@@ -39,7 +39,7 @@ export class ShownToken implements PendingAnswer {
     this.#shown.put([requireReadable(context, row)], context);
   }
 
-  /** Nothing but this token is asked for, so it is not shown without its data. @throws UnavailableError */
+  /** The request asks for this token only, so the token is never shown without its data. @throws UnavailableError */
   async renew(context: RequestContext, isLast: boolean): Promise<boolean> {
     if ((await this.#shown.overtaken(context)).length === 0) return false;
     if (isLast) throw new UnavailableError('The token is changed faster than it is shown; try again.');
@@ -54,7 +54,7 @@ export class ShownToken implements PendingAnswer {
 
   answer(): Answer | undefined {
     const [body] = this.#shown.tokens;
-    // It was deleted meanwhile.
+    // The token was deleted meanwhile.
     if (!body) throw new NotFoundError('Token');
     return this.#shown.isOnRecord ? { body, tokens: this.#shown.seen('token:read') } : undefined;
   }

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** Characters of masks and of the data that they show before other requests get a turn: a millisecond of work, or two. */
+/** Maximum number of characters of masks and masked data between two turns of other requests: one or two milliseconds of work. */
 const atOnce = 16_384;
 
 /** Lets other requests use the thread between the tokens of a page whose masks, or whose masked data, are long. */

@@ -22,8 +22,8 @@ export function dataTermsOf(query: SearchQuery, searched: Searched): ReadonlySet
 const nothing: SearchQuery = { kind: 'not', of: { kind: 'everything' } };
 
 /**
- * The query without its negated terms over data. It finds what the query finds and what these terms leave out: a token that `NOT data:x`
- * leaves out has `x`, and the answer tells so.
+ * The query without its negated terms over data. It finds the tokens of the query and those that these terms exclude: a token that
+ * `NOT data:x` excludes has `x`, and the answer reveals that.
  */
 export function withoutNegatedData(query: SearchQuery, isNegated = false): SearchQuery {
   switch (query.kind) {

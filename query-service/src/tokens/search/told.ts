@@ -2,25 +2,25 @@ import { maxSeenTokens } from '@token-vault/contracts';
 import type { MadeOf } from '@token-vault/operations';
 import type { Reader } from '../../fair-reads.ts';
 import { compile, db, sql, type Sql } from '../../statements.ts';
-import { hasIdOf, idsByIndex, isThere, searchableCondition } from '../filters.ts';
+import { hasIdOf, idsByIndex, isVisible, searchableCondition } from '../filters.ts';
 import type { TokenScope } from '../queries.ts';
 import { t } from '../row.ts';
 import { searchCondition, type Searched } from './conditions.ts';
 import { dataTermsOf, withoutNegatedData } from './data-terms.ts';
 import type { SearchQuery } from './query.ts';
 
-/** What the answer of a search tells of data, whatever page it shows. */
+/** The facts about data that the answer to a search reveals, whatever page it shows. */
 export interface Told {
-  /** The number of terms over data that a token has which the query finds. The others are misses. */
+  /** The number of terms over data that match a token of the query. The other terms are misses. */
   readonly foundTerms: number;
-  /** The tokens of whose data the answer tells: one more than code may be shown, at most. */
+  /** The tokens about whose data the answer reveals something; at most one more than code may be shown. */
   readonly tokenIds: readonly string[];
 }
 
 /**
- * A term counts as found when a token of the answer has it. So the limit of misses tells no more than the answer: a caller cannot learn by
- * `data:x AND id:none` whether a token has `x`. A term that is only negated is never found: else each token that the query
- * finds would be tried. The cost is one statement, which finds one token for each term and 1,001 others at most.
+ * A term counts as found when it matches a token of the answer. So the limit of misses reveals no more than the answer: a caller cannot
+ * find out by `data:x AND id:none` whether a token has `x`. A term that is only negated never counts as found: otherwise the statement would
+ * test each token that the query finds. The cost is one statement, which finds one token for each term and at most 1,001 others.
  */
 export async function findTold(
   reader: Reader,
@@ -31,7 +31,7 @@ export async function findTold(
   const tokens = (of: SearchQuery, condition: Sql) =>
     db(t.source)
       .select(t.id)
-      .where(isThere(tenantId, now, visibility))
+      .where(isVisible(tenantId, now, visibility))
       .where(searchCondition(of, searched))
       .where(condition);
   const { searchable } = searched;
@@ -48,7 +48,7 @@ export async function findTold(
   return { foundTerms: rows[0]?.found ?? 0, tokenIds: rows[0]?.ids ?? [] };
 }
 
-/** The tokens of whose data the answer was made. Those that it lists too are named once more, as they are shown. */
+/** The tokens whose data went into the answer. A token that is also on the page is named there too, with the transform of its data. */
 export const madeOfTold = ({ tokenIds }: Told): MadeOf => ({
   tokens: tokenIds.map((id) => ({
     id,
