@@ -31,7 +31,7 @@ export function shownAccess(
   return { transform, ...(withReason === transform ? {} : { with_reason: withReason }) };
 }
 
-/** The decision about a token, and what makes it: by the functions that decide. */
+/** The decision about a token, with the rule or permission that makes it. It comes from the functions that also decide requests. */
 export function explainTokenAccess(
   principal: Principal,
   permission: TokenPermission,

@@ -11,8 +11,8 @@ const exposureOf = (access: TokenAccess): number =>
 const showing: readonly TokenPermission[] = ['token:read', 'token:search', 'token:use'];
 
 /**
- * Whether a move of the token lets the caller see more of it, by any operation that shows data (rules.md §5). It is decided as without a
- * reason, so that no move takes a token from under a rule that requires one.
+ * Whether a move of the token lets the caller see more of it, by any operation that shows data (rules.md §5). The reason of the request is
+ * ignored, so that no move takes a token out of the reach of a rule that requires a reason.
  */
 export function seesMoreAfterMove(
   { reason: _reason, ...principal }: Principal,

@@ -13,9 +13,9 @@ const needsReason = (rule: AccessRule, permission: TokenPermission): boolean =>
   (rule.reason === 'required' || (rule.break_glass === true && permission === 'token:use'));
 
 /**
- * The transform that the deciding rule grants (docs/reference/reasons.md). A rule with `break_glass` reveals nothing but by reading, and
- * only with a reason; otherwise it masks. A change without a required reason is decided as by a rule that masks. Otherwise the caller could
- * change the mask, and so show data that it may see only with a reason: to others, or to itself by another rule.
+ * The transform that the deciding rule grants (docs/reference/reasons.md). A rule with `break_glass` reveals data only to the permissions
+ * that read, and only with a reason; otherwise it masks. A change without a required reason is decided as by a rule that masks. Otherwise the
+ * caller could change the mask, and so show data that it may see only with a reason: to others, or to itself by another rule.
  */
 export function decisionOf(
   rule: AccessRule,
@@ -47,6 +47,6 @@ export function listNeedsReason(
 export const holdsBack = (rule: AccessRule | undefined, reason: string | undefined): boolean =>
   rule?.break_glass === true || (rule?.reason === 'required' && reason === undefined);
 
-/** The rule reveals what it covers, whether a reason is given or not, and without a webhook. */
+/** The rule reveals its tokens, whether a reason is given or not, and without a webhook. */
 export const revealsPlainly = (rule: AccessRule): boolean =>
   rule.transform === 'reveal' && rule.break_glass !== true && rule.reason === undefined;

@@ -5,7 +5,7 @@ export type TokenAccess =
   | {
       readonly isGranted: true;
       readonly transform: Transform;
-      /** A rule with `break_glass` reveals the token: the record of the access says so, and a webhook tells of it. */
+      /** A rule with `break_glass` reveals the token: the record of the access says so, and a webhook reports it. */
       readonly isBreakGlass?: true;
     }
   | {

@@ -15,7 +15,7 @@ export function coveredOf(event: StoredEvent): Covered {
   return { hash, found: { position, digest: digestOf(hash), type, stream, revision } };
 }
 
-/** How far the chain of a tenant is verified: up to which of its checkpoints. */
+/** The state of a tenant's chain at the last checkpoint that was verified, and the position and revision of this checkpoint. */
 export interface ChainProgress {
   chain: ChainState;
   revision: number;
@@ -28,7 +28,7 @@ export interface Placed {
   readonly checkpoint: Checkpoint;
 }
 
-/** What differs between the events of a stretch and the checkpoint that covers them. `progress` ends where the stretch begins. */
+/** The differences between the events of a stretch and the checkpoint that covers them. `progress` ends where the stretch begins. */
 export function checkStretch(
   { chain, revision }: ChainProgress,
   { row, checkpoint }: Placed,
@@ -36,7 +36,7 @@ export function checkStretch(
 ): Finding[] {
   const { tenant_id: tenantId, through, count, head, digests } = checkpoint;
   const signed = splitDigests(digests);
-  const tell = (problem: string): Finding => ({ position: row.position, tenantId, problem });
+  const finding = (problem: string): Finding => ({ position: row.position, tenantId, problem });
   const isNext = row.revision === revision + 1 && chain.count + signed.length === count;
   const found = covered.map((each) => each.found);
   const differences = compareStretch(tenantId, signed, found, through);
@@ -44,16 +44,21 @@ export function checkStretch(
     chain,
     covered.map(({ hash }) => hash),
   );
-  // Where something else differs, the chain does too.
+  // Any other difference also changes the chain, so the chain is not reported then.
   const isSameChain = !isNext || differences.length > 0 || end.head.toString('base64url') === head;
   return [
-    ...(isNext ? [] : [tell('a checkpoint before this one is missing')]),
+    ...(isNext ? [] : [finding('a checkpoint before this one is missing')]),
     ...differences,
-    ...(isSameChain ? [] : [tell('the chain up to this checkpoint is not the one that was signed')]),
+    ...(isSameChain ? [] : [finding('the chain up to this checkpoint is not the one that was signed')]),
   ];
 }
 
-export function goOn(progress: ChainProgress, { count, head, through }: Checkpoint, revision: number): void {
+/** Continues the progress at this checkpoint. */
+export function moveTo(
+  progress: ChainProgress,
+  { count, head, through }: Checkpoint,
+  revision: number,
+): void {
   progress.chain = { count, head: Buffer.from(head, 'base64url') };
   progress.revision = revision;
   progress.through = BigInt(through);

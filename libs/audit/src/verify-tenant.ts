@@ -6,10 +6,10 @@ import { checkpointOf, isSignedBy } from './checkpoint.ts';
 import { compareStretch, gapAtEndOf, gapOf, type Finding } from './compare.ts';
 import { parseJson } from './parse-json.ts';
 import { signerOf } from './signature.ts';
-import { checkStretch, coveredOf, goOn, type ChainProgress, type Covered, type Placed } from './stretch.ts';
+import { checkStretch, coveredOf, moveTo, type ChainProgress, type Covered, type Placed } from './stretch.ts';
 import { tenantOf } from './tenant-of.ts';
 
-/** Where a part of a verification ended: at a position of the log, after the tenant's checkpoint of this revision (-1: none). */
+/** The end of a part of a verification: a position of the log, and the revision of the tenant's last checkpoint before it (-1: none). */
 export interface VerifiedTo {
   readonly position: string;
   readonly revision: number;
@@ -19,36 +19,36 @@ export interface TenantAuditOptions {
   readonly store: Pick<EventStore, 'head' | 'readStored' | 'readStoredStream' | 'hasDensePositions'>;
   readonly keyRing: Pick<KeyRing, 'hashes'>;
   readonly tenantId: string;
-  /** Where the part before ended. Without it, the verification begins at the start of the log. */
+  /** The end of the previous part. Without it, the verification begins at the start of the log. */
   readonly after?: VerifiedTo | undefined;
   /** The verification ends with the first checkpoint that covers a later event of the tenant. */
   readonly until?: Date | undefined;
-  /** About so many events of the log are read: the last stretch of a checkpoint is always read whole. */
+  /** The approximate number of events of the log that are read: the last stretch of a checkpoint is always read completely. */
   readonly mostEvents: number;
 }
 
 export interface TenantAuditReport {
   readonly findings: readonly Omit<Finding, 'tenantId'>[];
-  /** Events of the tenant that were held against its checkpoints. */
+  /** The number of events of the tenant that were compared with its checkpoints. */
   readonly events: number;
   readonly checkpoints: number;
   /** Events of the tenant after its last checkpoint, among those that were read: they are not signed yet. */
   readonly unsigned: number;
   /** The end of the last stretch that was verified. */
   readonly through: string;
-  /** When it was signed. Undefined when this part verified no checkpoint. */
+  /** The time at which the last verified checkpoint was signed. Undefined when this part verified no checkpoint. */
   readonly signedAt: string | undefined;
-  /** Where the next part begins; undefined when the verification is done. */
+  /** The place where the next part begins. Undefined when the verification is complete. */
   readonly next: VerifiedTo | undefined;
 }
 
-/** The given `after` is not where a verification of this tenant ended. */
+/** No part of a verification of this tenant has ended at the given `after`. */
 export class UnknownVerifiedToError extends Error {
   readonly code = 'unknown_verified_to';
 }
 
 const mostFindings = 1_000;
-/** Events of requests that began before `until` may be stored so much later. */
+/** An event of a request that began before `until` may be stored after `until`, by at most this time. */
 const lateMs = 5 * 60 * 1000;
 
 const occurredAt = ({ metadata }: StoredEvent): string | undefined => {
@@ -88,7 +88,7 @@ class TenantVerifier {
     return this.#progress.through.toString();
   }
 
-  #tell(position: string, problem: string): void {
+  #report(position: string, problem: string): void {
     if (this.findings.length < mostFindings) this.findings.push({ position, problem });
   }
 
@@ -102,7 +102,7 @@ class TenantVerifier {
       const checkpoint = checkpointOf(row);
       const isOwn = checkpoint?.tenant_id === this.#options.tenantId;
       if (!isOwn || !isSignedBy(checkpoint, this.#publicKey))
-        this.#tell(row.position, 'the checkpoint is not signed by its tenant');
+        this.#report(row.position, 'the checkpoint is not signed by its tenant');
       else if (BigInt(checkpoint.through) > this.#progress.through) {
         this.#next = { row, checkpoint };
         return;
@@ -114,7 +114,7 @@ class TenantVerifier {
     return this.#next !== undefined && BigInt(this.#next.checkpoint.through) < BigInt(position);
   }
 
-  /** Ends the stretches that lie before `position`. @returns true when this part is to end here */
+  /** Ends the stretches that lie before `position`. @returns true when this part must end here */
   async reach(position: bigint): Promise<boolean> {
     while (this.#next && BigInt(this.#next.checkpoint.through) < position) {
       this.#close(this.#next);
@@ -134,10 +134,10 @@ class TenantVerifier {
     if (await this.reach(head + 1n)) return;
     const gap = head - this.#position;
     if (this.#options.store.hasDensePositions && gap > 0n)
-      this.#tell((this.#position + 1n).toString(), gapAtEndOf(gap));
+      this.#report((this.#position + 1n).toString(), gapAtEndOf(gap));
   }
 
-  /** Where the next part begins, when the checkpoint is known to which it goes on. */
+  /** The place where the next part begins. Undefined when there is no further checkpoint. */
   get next(): VerifiedTo | undefined {
     return this.#next && { position: this.#position.toString(), revision: this.#progress.revision };
   }
@@ -158,23 +158,23 @@ class TenantVerifier {
   #close(placed: Placed): void {
     this.#reachPosition(BigInt(placed.checkpoint.through) + 1n);
     for (const { position, problem } of checkStretch(this.#progress, placed, this.#covered))
-      this.#tell(position, problem);
+      this.#report(position, problem);
     this.checkpoints += 1;
     this.events += this.#covered.length;
     this.#covered = [];
     this.signedAt = occurredAt(placed.row);
-    goOn(this.#progress, placed.checkpoint, placed.row.revision);
+    moveTo(this.#progress, placed.checkpoint, placed.row.revision);
   }
 
   /** The next event that is stored or signed is at `position`. */
   #reachPosition(position: bigint): void {
     const first = this.#position + 1n;
     if (this.#options.store.hasDensePositions && position > first)
-      this.#tell(first.toString(), gapOf(position - first));
+      this.#report(first.toString(), gapOf(position - first));
     this.#position = position - 1n;
   }
 
-  /** @returns true when this part is to end here */
+  /** @returns true when this part must end here */
   add(event: StoredEvent): boolean {
     const position = BigInt(event.position);
     this.#reachPosition(position);
@@ -182,16 +182,16 @@ class TenantVerifier {
     this.read += 1;
     if (event.type !== AuditCheckpointSigned.type && tenantOf(event) === this.#options.tenantId)
       this.#addOwn(event);
-    // The end of the log is counted up to a limit of its own, because no part comes after it.
+    // After the last checkpoint the events are only counted, up to twice the limit, because no part comes after this one.
     if (!this.#next) return this.read >= 2 * this.#options.mostEvents;
-    // Before its stretch no event of the tenant is left unsigned, so the pass can be cut there.
+    // Before the stretch of the next checkpoint, every event of the tenant is signed and verified. So this part may end there.
     return this.#isFull() && position <= BigInt(this.#next.checkpoint.after);
   }
 
   #addOwn(event: StoredEvent): void {
     const { tenantId } = this.#options;
     const { hash, found } = coveredOf(event);
-    // An attacker may have given an event of another tenant to this one.
+    // An attacker may have changed the tenant of another tenant's event. The report must not name the stream of that tenant.
     const stream = event.stream.includes(tenantId) ? event.stream : 'another stream';
     const covered = { hash, found: { ...found, stream } };
     this.#latest = event;
@@ -199,7 +199,7 @@ class TenantVerifier {
     else if (BigInt(event.position) > BigInt(this.#next.checkpoint.after)) this.#covered.push(covered);
     else {
       const extra = compareStretch(tenantId, [], [covered.found], event.position);
-      for (const { position, problem } of extra) this.#tell(position, problem);
+      for (const { position, problem } of extra) this.#report(position, problem);
     }
   }
 }
@@ -216,7 +216,7 @@ async function progressAt(
     const checkpoint = checkpointOf(row);
     if (row.revision !== after.revision || !checkpoint || !isSignedBy(checkpoint, publicKey)) break;
     if (BigInt(checkpoint.through) > BigInt(after.position)) break;
-    goOn(progress, checkpoint, row.revision);
+    moveTo(progress, checkpoint, row.revision);
     return progress;
   }
   throw new UnknownVerifiedToError('no verification of this tenant has ended there');

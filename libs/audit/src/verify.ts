@@ -12,7 +12,7 @@ import { startOfChain } from './chain.ts';
 import { checkpointOf, isSignedBy, type Checkpoint } from './checkpoint.ts';
 import { gapAtEndOf, gapOf, nameOf, type Finding } from './compare.ts';
 import { signerOf } from './signature.ts';
-import { checkStretch, coveredOf, goOn, type ChainProgress, type Covered } from './stretch.ts';
+import { checkStretch, coveredOf, moveTo, type ChainProgress, type Covered } from './stretch.ts';
 import { tenantOf } from './tenant-of.ts';
 
 export interface AuditOptions {
@@ -37,10 +37,10 @@ export interface AuditReport {
   readonly through: string;
 }
 
-/** Enough to see the kind of the change; a log that was rewritten differs everywhere. */
+/** Maximum number of reported findings. A log that was rewritten differs at every event, and the first findings show the kind of the change. */
 const mostFindings = 1_000;
 
-/** Events of a tenant since its last checkpoint, and where its chain is. */
+/** The state of a tenant's chain at its last checkpoint, and the tenant's events since then. */
 interface TenantState extends ChainProgress {
   pending: Covered[];
 }
@@ -51,7 +51,7 @@ class Verifier {
   readonly withoutKeys = new Set<string>();
   events = 0;
   checkpoints = 0;
-  /** Where the pass begins: the end of a stretch, or the beginning of the log. */
+  /** The start of the pass: the end of a stretch, or the beginning of the log. */
   after = startPosition;
   readonly #store: EventStore;
   readonly #keyRing: AuditOptions['keyRing'];
@@ -64,7 +64,7 @@ class Verifier {
     this.#keyRing = keyRing;
   }
 
-  #tell(position: string, tenantId: string, problem: string): void {
+  #report(position: string, tenantId: string, problem: string): void {
     if (this.findings.length < mostFindings) this.findings.push({ position, tenantId, problem });
   }
 
@@ -82,8 +82,8 @@ class Verifier {
     }
   }
 
-  /** The first event of a tenant in this pass: its chain continues from its last checkpoint before the start of the pass. */
-  async #meet(tenantId: string): Promise<TenantState> {
+  /** Called at the first event of a tenant in this pass. Its chain continues from its last checkpoint before the start of the pass. */
+  async #beginTenant(tenantId: string): Promise<TenantState> {
     const state: TenantState = { chain: startOfChain(tenantId), revision: -1, through: 0n, pending: [] };
     this.#states.set(tenantId, state);
     if (this.after === startPosition) return state;
@@ -91,7 +91,7 @@ class Verifier {
       const found = checkpointOf(event);
       if (found && isLater(found.through, this.after)) continue;
       const checkpoint = await this.#readCheckpoint(event, tenantId);
-      if (checkpoint) goOn(state, checkpoint, event.revision);
+      if (checkpoint) moveTo(state, checkpoint, event.revision);
       return state;
     }
     return state;
@@ -115,7 +115,7 @@ class Verifier {
     const checkpoint = checkpointOf(event);
     const isOwn = checkpoint?.tenant_id === tenantId;
     if (checkpoint && isOwn && isSignedBy(checkpoint, await this.#publicKeyOf(checkpoint))) return checkpoint;
-    this.#tell(event.position, tenantId, 'the checkpoint is not signed by its tenant');
+    this.#report(event.position, tenantId, 'the checkpoint is not signed by its tenant');
     return undefined;
   }
 
@@ -124,11 +124,11 @@ class Verifier {
     const tenantId = tenantOf(event);
     this.#count(event, tenantId);
     if (tenantId === undefined) {
-      this.#tell(event.position, '-', `${nameOf(event)} names no tenant`);
+      this.#report(event.position, '-', `${nameOf(event)} names no tenant`);
       return undefined;
     }
     const state = this.#states.get(tenantId);
-    if (!state) return this.#meet(tenantId).then((met) => this.#readInto(met, event, tenantId));
+    if (!state) return this.#beginTenant(tenantId).then((met) => this.#readInto(met, event, tenantId));
     return this.#readInto(state, event, tenantId);
   }
 
@@ -136,7 +136,7 @@ class Verifier {
     const position = BigInt(text);
     if (this.#store.hasDensePositions && position !== this.#position + 1n) {
       const first = this.#position + 1n;
-      this.#tell(first.toString(), tenantId, gapOf(position - first));
+      this.#report(first.toString(), tenantId, gapOf(position - first));
     }
     this.#position = position;
     this.events += 1;
@@ -156,14 +156,14 @@ class Verifier {
     const end = state.pending.findIndex(({ found }) => BigInt(found.position) > BigInt(through));
     const covered = state.pending.splice(0, end < 0 ? state.pending.length : end);
     for (const { position, problem } of checkStretch(state, { row, checkpoint }, covered))
-      this.#tell(position, tenantId, problem);
+      this.#report(position, tenantId, problem);
     // Continues from the signed state, so that one difference is reported once.
-    goOn(state, checkpoint, row.revision);
+    moveTo(state, checkpoint, row.revision);
   }
 
   end(head: string): number {
     if (this.#store.hasDensePositions && this.#position < BigInt(head))
-      this.#tell((this.#position + 1n).toString(), '-', gapAtEndOf(BigInt(head) - this.#position));
+      this.#report((this.#position + 1n).toString(), '-', gapAtEndOf(BigInt(head) - this.#position));
     let unsealed = 0;
     for (const { pending } of this.#states.values()) unsealed += pending.length;
     return unsealed;

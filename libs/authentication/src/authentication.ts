@@ -85,9 +85,9 @@ async function find(
 interface AuthenticatorOptions extends CallerDependencies {
   readonly clock: Clock;
   readonly watch: Pick<ReadModelWatch, 'current'>;
-  /** Called at each request of the console; a failure is not the request's. */
+  /** Called at each request of the console. It handles its own errors, because an error would fail the request. */
   readonly onConsoleUse?: (session: SignedIn) => Promise<void>;
-  /** Told of the keys of applications that are in use: of each at least once a second. */
+  /** Notified of each key of an application that is in use, at least once a second. */
   readonly keyUses?: Pick<KeyUses, 'note'>;
 }
 

@@ -29,7 +29,7 @@ create index key_use_by_tenant on authentication.key_use (tenant_id);
 export interface KeyUses {
   /** Notes that the key of an application or of a proxy is in use. Writes nothing itself. */
   note(tenantId: string, keyHash: string, now: Date): void;
-  /** Writes what is noted. */
+  /** Writes the uses that are noted and not written yet. */
   close(): Promise<void>;
 }
 

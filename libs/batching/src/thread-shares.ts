@@ -1,14 +1,14 @@
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
 
-/** After work that holds the thread for no longer than this, with all that follows from it, the tenant does not pause. */
+/** A tenant does not pause after work that holds the thread for at most this time, including the work that follows from it. */
 const freeMs = 2;
 /** Work in pieces holds the thread for little longer than this at a time. */
 const pieceMs = 5;
 /** The share of the thread's time that a tenant gets for its long work is one divided by this number. */
 const parts = 4;
 /**
- * A piece that cannot be interrupted delays each request that comes meanwhile by as long. After one that takes longer than this, the tenant
- * pauses for a hundred times as long, so that fewer than one in a hundred requests of others meet one.
+ * A piece that cannot be interrupted delays every request that arrives meanwhile. After a piece that takes longer than this, the tenant pauses
+ * for a hundred times the duration of the piece. So such pieces delay fewer than one in a hundred requests of other tenants.
  */
 const longMs = 15;
 const partsOfLong = 100;
@@ -26,7 +26,7 @@ export interface Turn {
 export interface Following {
   /** The time of the piece together with all that follows from it, as a multiple of the time of the piece itself. */
   readonly timesAsLong?: number;
-  /** The time of what follows, where the piece does not tell it. */
+  /** The time of the work that follows, when it does not depend on the time of the piece. */
   readonly ms?: number;
   /** The piece was not interrupted, so the thread did nothing else meanwhile. */
   readonly isOnePiece?: true;

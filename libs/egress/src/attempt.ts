@@ -10,11 +10,11 @@ export interface Attempt {
   readonly hop: Hop;
   /** Ends the exchange, also while the body of the answer is being read. */
   readonly signal: AbortSignal;
-  /** As `signal`, on the clock of `performance.now()`. */
+  /** The time at which the exchange ends at the latest, on the clock of `performance.now()`. */
   readonly endsAtMs?: number;
-  /** The first byte leaves until then, or never: on the same clock. */
+  /** After this time, on the same clock, the request does not leave any more. */
   readonly startsUntilMs: number;
-  /** Until the head of the answer, and longest pause within its body. */
+  /** Time limit for the arrival of the head of the answer, and for each pause within its body. */
   readonly answerTimeoutMs?: number;
   readonly maxResponseBytes: number;
 }
@@ -23,7 +23,7 @@ export interface ArrivingAnswer {
   readonly status: number;
   readonly statusText: string;
   readonly headers: readonly (readonly [name: string, value: string])[];
-  /** Read no faster than its reader takes it. Fails with an EgressError. The receiver must read it to its end, or destroy it. */
+  /** Arrives no faster than it is read. Fails with an EgressError. The receiver must read it to its end, or destroy it. */
   readonly body: Readable;
 }
 
@@ -68,7 +68,7 @@ class AnswerBody extends Readable {
   }
 }
 
-/** One exchange with a server, as undici tells of it. */
+/** One exchange with a server. undici calls its methods. */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly head = Promise.withResolvers<ArrivingAnswer>();
   readonly #attempt: Attempt;
@@ -141,7 +141,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 }
 
-/** Writes a request once. Gives its answer while it is still coming. @throws EgressError, PermissionExpiredError */
+/** Writes a request once. Gives its answer as soon as the head has arrived. @throws EgressError, PermissionExpiredError */
 export async function attemptOnce(attempt: Attempt): Promise<ArrivingAnswer> {
   const { agent, hop, signal, answerTimeoutMs } = attempt;
   if (signal.aborted) throw asEgressError(signal.reason, signal);

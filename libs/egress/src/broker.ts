@@ -14,14 +14,14 @@ import { firstHop, type Asked } from './request.ts';
 import { createSend, type EgressSend } from './send.ts';
 
 export interface EgressRequest extends Asked {
-  /** Whose request it is: connections and look-ups of tenants are apart. */
+  /** The tenant of the request. Each tenant has connections and look-ups of its own. */
   readonly tenantId?: string;
-  /** `follow` (default) goes along at most five hops, each judged like the first; `manual` returns the redirect itself. */
+  /** `follow` (default) follows at most five redirects and checks each like the first request; `manual` returns the redirect itself. */
   readonly redirect?: 'error' | 'follow' | 'manual';
-  /** For the whole exchange with its redirects, in milliseconds. Default: that of the broker. */
+  /** Time limit of the whole exchange with its redirects. Default: that of the broker. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
-  /** Of each hop. */
+  /** Called for each hop. */
   readonly permit?: Permit | undefined;
 }
 
@@ -54,9 +54,9 @@ export interface EgressBrokerOptions {
   readonly dnsServers?: readonly string[];
   /** Ports of public addresses that may be reached. Default: 443. */
   readonly ports?: readonly number[];
-  /** Of a whole exchange. Default: 30 s of `fetch`, 120 s of `send`. */
+  /** Time limit of a whole exchange. Default: 30 s for `fetch`, 120 s for `send`. */
   readonly timeoutMs?: number;
-  /** Of `send`: until the head of the answer, and longest pause within its body. Default: 30 s. */
+  /** Time limit of `send` for the arrival of the head of the answer, and for each pause within its body. Default: 30 s. */
   readonly answerTimeoutMs?: number;
   readonly maxRequestBytes?: number;
   readonly maxResponseBytes?: number;
@@ -108,7 +108,7 @@ export function createEgressBroker(options: EgressBrokerOptions = {}): EgressBro
   return { fetch, send, close: () => agents.destroy() };
 }
 
-/** Answers are decompressed here, so only what can be is asked for. */
+/** Answers are decompressed here, so the request names only encodings that `decoders` has. */
 const withoutEncodings = (hop: Hop): Hop => ({
   ...hop,
   headers: hop.headers.filter(([name]) => name.toLowerCase() !== 'accept-encoding'),

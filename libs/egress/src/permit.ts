@@ -9,10 +9,10 @@ export type Permit = () => Promise<void>;
 
 /** A decision to send is used for no longer than this. A look-up, a connection or a handshake may take seconds. */
 const permittedMs = 100;
-/** With a connection that exists, the next attempt leaves at once. A server that closes it each time is given up. */
+/** On an open connection the next attempt leaves at once. This many attempts fail only when the server closes the connection each time. */
 const attempts = 5;
 
-/** Gives the answer while it is still coming. @throws EgressError, or the error of `permit` */
+/** Gives the answer as soon as its head has arrived. @throws EgressError, or the error of `permit` */
 export async function ask(
   attempt: Omit<Attempt, 'startsUntilMs'>,
   permit: Permit | undefined,

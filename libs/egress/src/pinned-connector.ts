@@ -21,14 +21,15 @@ export interface ConnectorOptions {
  */
 export function createPinnedConnector(options: ConnectorOptions): buildConnector.connector {
   return (target, callback) => {
-    judge(target, options).then(
+    allowedAddresses(target, options).then(
       (addresses) => connect(target, addresses, options, callback),
       (error: unknown) => callback(error as Error, null),
     );
   };
 }
 
-async function judge(
+/** @throws EgressError when an address, the scheme or the port is not allowed */
+async function allowedAddresses(
   target: buildConnector.Options,
   { policy, resolve, ports }: ConnectorOptions,
 ): Promise<readonly string[]> {

@@ -10,12 +10,12 @@ export interface Asked {
   readonly body?: Uint8Array;
 }
 
-/** Set by us, or about the connection rather than the request. */
+/** Headers that the vault sets itself, and headers that describe the connection instead of the request. */
 const droppedHeaders =
   /^(connection|content-length|expect|host|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade)$/i;
 const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT']);
 
-/** @throws {EgressError} for what cannot be sent */
+/** @throws {EgressError} for a request that cannot be sent */
 export function firstHop({ url, method = 'GET', headers = [], body }: Asked, maxRequestBytes: number): Hop {
   const parsed = URL.parse(url);
   if (parsed === null || parsed.username !== '' || parsed.password !== '') {

@@ -14,15 +14,18 @@ export interface HostResolverOptions {
   readonly now?: () => number;
 }
 
-/** Concurrent look-ups of one tenant. Further ones wait for 100 ms: a name may hold data, and the decision to send it is used for no longer. */
+/**
+ * Maximum number of concurrent look-ups of one tenant. Further ones wait for at most 100 ms: a name may hold data, and a decision to send it
+ * is used for no longer (permit.ts).
+ */
 const perTenant = 16;
-/** Waiting look-ups of one tenant. A run has at most 32 requests in flight. */
+/** Maximum number of waiting look-ups of one tenant. A run has at most 32 requests in flight. */
 const maxWaiting = 256;
 const longestWaitMs = 100;
 const maxCached = 2_000;
 const longestMs = 60_000;
 const shortestMs = 1_000;
-/** How long it is cached that a name has no address. */
+/** The time for which the answer that a name has no address is cached. */
 const negativeMs = 5_000;
 const hostsMs = 10_000;
 

@@ -4,7 +4,7 @@ import { firstHop, type Asked } from './request.ts';
 import type { TenantAgents } from './tenant-agents.ts';
 
 export interface EgressSending extends Asked {
-  /** Whose request it is: connections and look-ups of tenants are apart. */
+  /** The tenant of the request. Each tenant has connections and look-ups of its own. */
   readonly tenantId: string;
   /** Ends the exchange, also while the body of the answer is being read. */
   readonly signal: AbortSignal;
@@ -20,13 +20,13 @@ export type EgressSend = (request: EgressSending) => Promise<EgressAnswer>;
 export interface SendOptions {
   readonly maxRequestBytes: number;
   readonly maxResponseBytes: number;
-  /** Until the head of the answer, and longest pause within its body. */
+  /** Time limit for the arrival of the head of the answer, and for each pause within its body. */
   readonly answerTimeoutMs?: number;
-  /** Of the whole exchange. */
+  /** Time limit of the whole exchange. */
   readonly timeoutMs?: number;
 }
 
-/** Sends one request and gives the answer while it is still coming. */
+/** Sends one request and gives the answer as soon as its head has arrived. */
 export function createSend(agents: TenantAgents, options: SendOptions): EgressSend {
   const { maxRequestBytes, maxResponseBytes, timeoutMs = 120_000 } = options;
   const { answerTimeoutMs = 30_000 } = options;

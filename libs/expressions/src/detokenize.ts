@@ -18,7 +18,7 @@ export interface TokenReferences {
    * exists too, the reference is ambiguous.
    */
   readonly ambiguous: ReadonlyMap<string, string>;
-  /** Whether a reference has filters, so that an error may tell of the data. */
+  /** Whether a reference has filters. Then an error may reveal something about the data. */
   readonly hasFilters: boolean;
 }
 
@@ -68,8 +68,8 @@ export async function substituteTokens(
   lookup: (id: string) => DetokenizedToken | undefined,
 ): Promise<Json> {
   const values: Json[] = [];
-  const { references, areThere } = expressionsIn(args);
-  if (!areThere) return args;
+  const { references, hasExpressions } = expressionsIn(args);
+  if (!hasExpressions) return args;
   // With several expressions, naming the one that failed would reveal more about the data than that one of them failed.
   const isAlone = references.filter(({ filters }) => filters !== '').length === 1;
   const nameOf = (field: string): string => (isAlone ? field : 'args');
@@ -103,10 +103,10 @@ interface PlacedReference extends TokenReference {
   readonly field: string;
 }
 
-/** `areThere` is true also when the only expressions are quoted braces. */
+/** `hasExpressions` is true also when the only expressions are quoted braces. */
 function expressionsIn(args: Json): {
   readonly references: readonly PlacedReference[];
-  readonly areThere: boolean;
+  readonly hasExpressions: boolean;
 } {
   const references: PlacedReference[] = [];
   let count = 0;
@@ -115,13 +115,13 @@ function expressionsIn(args: Json): {
     const field = fieldPath('args', path);
     for (const part of scanArgument(text)) {
       if (typeof part !== 'string') references.push({ ...part, field });
-      // Quoted braces are the only text that has them.
+      // The text `{{` comes only from quoted braces.
       if (typeof part !== 'string' || part === '{{') count += 1;
     }
     if (count > limits.references) throw tooManyReferences();
     return text;
   });
-  return { references, areThere: count > 0 };
+  return { references, hasExpressions: count > 0 };
 }
 
 async function resolve(

@@ -43,7 +43,7 @@ export interface CheckedMask {
   readonly shown?: Json;
 }
 
-/** All faults of a mask for the data that it is stored with, or what it shows of this data. */
+/** All faults of a mask for the data that it is stored with. When there are none, the masked data. */
 export async function checkMask(
   expressions: RequestExpressions,
   mask: Json,
@@ -61,7 +61,7 @@ export async function checkMask(
   }
 }
 
-/** These mean a property of the data itself, such as its size, when the data has no property of that name. */
+/** When the data has no property of such a name, the name means a property of the data itself, such as its size. */
 const computed: ReadonlySet<string | number> = new Set(['size', 'first', 'last']);
 
 /**
@@ -87,7 +87,7 @@ function directOf(mask: Json): readonly Direct[] | undefined {
   try {
     sources = sourcesOf(mask);
   } catch {
-    // The evaluation tells the error.
+    // The evaluation reports the error.
     return undefined;
   }
   const found: Direct[] = [];

@@ -3,8 +3,8 @@ import { limits } from './limits.ts';
 import { quotedBraces, tooManyReferences } from './reference-scanner.ts';
 
 /**
- * A copy in which no string has an expression: where the references are replaced, each string becomes again what it was. Names of fields are
- * never expressions.
+ * A copy in which the braces of each string are quoted, so that no string has an expression. When the references of the copy are replaced,
+ * each string has its old value again. Names of fields are never expressions.
  * @throws {ExpressionSyntaxError} with more `{{` than a value may have references
  */
 export function quoteExpressions(value: Json): Json {

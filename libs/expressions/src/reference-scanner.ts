@@ -25,7 +25,7 @@ const wholeTokenPrefix = /^token\s*:\s*/;
 export const quotedBraces = "{{ '{{' }}";
 const isQuotedBraces = (content: string): boolean => /^\s*(?:'\{\{'|"\{\{")\s*$/.test(content);
 
-/** A piece of a text: a reference with its braces, or what stands between two of them. */
+/** A piece of a text: a reference with its braces, or the text between two references. */
 export interface TextPart {
   readonly text: string;
   readonly isReference: boolean;

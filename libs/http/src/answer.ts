@@ -43,7 +43,7 @@ export function sendProblem(
   end(response, problem.status, 'application/problem+json', problemDetails(problem, instance, traceId));
 }
 
-/** In the answer of a service that has not begun yet: it has not looked at the request, which another replica may answer. For the router. */
+/** Tells the router that the service is still starting. It has not read the request, so another replica may answer it. */
 export const notBegunHeader = 'SVC-NOT-BEGUN';
 
 /** For code that answers without an app: sends the error as a problem, with the request's trace id. An answer that has begun is cut off. */

@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 
 /** Smaller bodies do not wait for a turn: parsing them takes less than a millisecond. */
 const largeBytes = 16 * 1024;
-/** What follows from a body (checks, copies, sealing, storing, projections) takes about a millisecond for so many bytes. */
+/** The work that follows from a body (checks, copies, sealing, storing, projections) takes about a millisecond for this number of bytes. */
 const bytesOfFollowingMs = 64 * 1024;
 /** Maximum bytes of one tenant's large bodies that are parsed at a time. A single body is always accepted, whatever its size. */
 const bytesAtOnce = 1024 * 1024;

@@ -6,12 +6,12 @@ import type { Request, Response } from 'express';
 
 /** A browser stores this name only from https, for this host alone, and without a `Domain` (RFC 6265bis, 4.1.3.2). */
 const securedName = '__Host-vault-console';
-/** For plain http to this machine, where browsers do not take the other one. */
+/** The name for plain http to this machine, where browsers do not store the other name. */
 const localName = 'vault-console';
 
 const loopback = /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|\[::1\])$/i;
 
-/** Undefined over plain http to another machine: there, anyone on the way could read the cookie. */
+/** Undefined over plain http to another machine, because others in the network could read the cookie. */
 function nameFor(request: Request): string | undefined {
   if (request.secure) return securedName;
   return loopback.test(request.hostname) ? localName : undefined;
@@ -54,8 +54,8 @@ function tenantOf(found: Authentication): string | undefined {
 const safeMethods: ReadonlySet<string> = new Set(['GET', 'HEAD']);
 
 /**
- * A browser sends the cookie by itself, whatever page asked for it, so the page must be the vault's own: an unsafe request names its origin,
- * and what a browser says of the site is believed. `SameSite=Strict` alone would let pages of a neighbouring subdomain through.
+ * A browser adds the cookie to the requests of any page, so the page must be the vault's own: an unsafe request must name its origin, and
+ * `Sec-Fetch-Site` must not name another site. `SameSite=Strict` alone would allow pages of a neighbouring subdomain.
  * @throws ForbiddenError
  */
 function requireOwnPage(request: Request, isByCookie: boolean): void {
@@ -83,7 +83,7 @@ const codeOfPages: ReadonlySet<string> = new Set([
   'xslt',
 ]);
 
-/** The answers of other servers are no code for pages of the vault. @throws ForbiddenError */
+/** Refuses to load the answer of another server as code into a page of the vault. @throws ForbiddenError */
 function refuseCodeOfPages(request: Request): void {
   const destination = request.headers['sec-fetch-dest'];
   if (typeof destination === 'string' && codeOfPages.has(destination.toLowerCase()))
@@ -91,8 +91,8 @@ function refuseCodeOfPages(request: Request): void {
 }
 
 /**
- * The secret by which the request is authenticated: a key in the header goes before a cookie. A request that goes on to another server has
- * the cookie for its own reasons. @throws ForbiddenError
+ * The secret in the cookie, when it authenticates the request. A key in the header takes precedence over the cookie. The cookie of a request
+ * that goes on to another server belongs to that server. @throws ForbiddenError
  */
 export function consoleCredentialOf(
   request: Request,

@@ -5,7 +5,7 @@ const codeOfPages = /(java|ecma|j|live)script|css/i;
 
 /**
  * For an answer that another server or a tenant's code has made, when its headers are set: it must not become a page, script or style of the
- * vault. A browser takes no script or style of another type (`nosniff`), so this holds also where it does not say what it loads (`Sec-Fetch-Dest`).
+ * vault. Because of `nosniff` a browser loads no script or style of another type, so this holds also for browsers without `Sec-Fetch-Dest`.
  */
 export function restrictForeignAnswer(response: ServerResponse): void {
   response.setHeader('Cache-Control', 'no-store');

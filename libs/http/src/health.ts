@@ -38,7 +38,7 @@ function createCheck(logger: Logger): Check {
   };
 }
 
-/** A process that no router and no probe asks would not tell of a loss, nor of its end. */
+/** The interval of the checks without requests. Without them, a process that no router and no probe asks would not log a failure. */
 const unaskedMs = 2_000;
 
 /** The checks of a process, which it also runs by itself. */

@@ -9,8 +9,8 @@ export interface CountedTries {
 }
 
 /**
- * Limits how fast an application can guess data. A miss is a search term over data that no token has which the search finds, a deduplicated create
- * that finds no token (rules.md §6), or an expression that gives no value over data that the application may use and not see.
+ * Limits how fast an application can guess data. A miss is a search term over data that matches no token of the search, a deduplicated
+ * create that finds no token (rules.md §6), or an expression that gives no value over data that the application may use and not see.
  */
 export interface MissLimit {
   /**

@@ -4,7 +4,7 @@ import type { Metrics } from '@token-vault/observability';
 
 /** Computing the text takes milliseconds: many scrapers at once must not delay requests. */
 const keptMs = 1_000;
-/** What one answer takes of the thread, with reading its request and writing a hundred kilobytes or more. */
+/** The time that one answer takes of the thread: it includes reading the request and writing a hundred kilobytes or more. */
 const answerMs = 3;
 
 /**
@@ -24,7 +24,7 @@ export function mountMetrics(
     }));
   app.get('/metrics', async (request, response) => {
     const turn = await shares.begin('scrapers');
-    // A client that has left takes nothing, so that the others do not wait for it.
+    // A client that has disconnected uses nothing of the share, so the other clients do not wait for it.
     if (request.socket.destroyed) return turn.end();
     const bytes = metrics();
     turn.end({ ms: answerMs });

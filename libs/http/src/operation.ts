@@ -16,7 +16,7 @@ import { requestTurns, type RequestTurns, type Turn } from './request-turns.ts';
 
 /** Finds the caller of a request through a configured proxy that came without an API key. */
 export interface ProxyKeys {
-  /** `key`: from the URL. Undefined: the request has none, which is enough where the proxy needs none. */
+  /** `key` comes from the URL. Undefined when the URL has none: some proxies need no key. */
   authenticate(proxyId: string, key: string | undefined): Promise<Authentication>;
 }
 

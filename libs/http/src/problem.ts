@@ -45,7 +45,7 @@ const unavailable: Problem = {
   retryAfterSeconds: 1,
 };
 
-/** An operator has to make room; the process's own log and metrics have told so before. */
+/** An operator has to free space on the disk. The log and the metrics of the process have reported it before. */
 const withoutSpace: Problem = {
   status: 503,
   code: 'insufficient_storage',

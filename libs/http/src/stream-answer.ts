@@ -4,12 +4,12 @@ import type { ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import { restrictForeignAnswer } from './foreign-answer.ts';
 
-/** A client that takes no byte of the answer for so long is cut. */
+/** A client that takes no byte of the answer for this time is disconnected. */
 const stalledReaderMs = 30_000;
 
 /**
- * Headers of another server's answer that stay behind: of its connection; cookies, which would be for the vault's own name; and those
- * that would speak for the vault to browsers, caches and proxies. Others go on as they came.
+ * Headers of another server's answer that are not sent to the client: those of its connection; cookies, which the browser would store for
+ * the vault's host; and those that browsers, caches and proxies would take as instructions of the vault. Other headers are sent unchanged.
  */
 const withheld = new RegExp(
   `^(${[
@@ -63,8 +63,9 @@ const namedByConnection = (headers: AnswerStream['headers']): ReadonlySet<string
   );
 
 /**
- * Sends another server's answer on as it comes, no faster than the client reads it. An answer that breaks off, or that the client stops
- * reading, is cut: it must not look whole. `SVC-PROXY-STATUS` says that the answer is not the vault's own.
+ * Sends another server's answer to the client while it arrives, no faster than the client reads it. When the server ends it too early, or
+ * the client stops reading, the connection is closed: the answer must not look complete. `SVC-PROXY-STATUS` says that the answer is not the
+ * vault's own.
  */
 export async function sendStream(
   response: ServerResponse,
@@ -86,7 +87,10 @@ export async function sendStream(
   await passOn(body, response);
 }
 
-/** Both are destroyed when one of them fails; the record of the exchange has the failure. `pipeline` of Node makes an error with a stack each time. */
+/**
+ * Destroys both streams when one of them fails. The failure is in the record of the exchange. Not `pipeline` of Node, which makes an error
+ * with a stack each time.
+ */
 function passOn(body: Readable, response: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     response.once('close', () => {

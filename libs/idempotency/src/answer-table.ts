@@ -108,7 +108,7 @@ export function createAnswerTable(pool: Queryable, leaseMs: number) {
       await pool.query(`update idempotency.answer set held_until = '-infinity' where answer is null`);
     },
 
-    /** It is not known what the request did: the next request continues in its place, with the same event ids. */
+    /** The outcome of the request is unknown: the next request continues in its place, with the same event ids. */
     async abandon(scope: Buffer, holder: string): Promise<void> {
       await pool.query({
         name: 'idempotency-abandon',

@@ -34,6 +34,6 @@ export const lockKeys = {
   projection: (name: string): SessionLock => ({ lockClass: 7_310_580, name }),
   /** Held by the process that carries out a task, such as housekeeping. */
   task: (name: string): SessionLock => ({ lockClass: 7_310_581, name }),
-  /** Held by the process that works at what is due, such as a delivery. */
+  /** Held by the process that does work that is due, such as a delivery. */
   dueWork: (id: string): SessionLock => ({ lockClass: 0x7765_6268, name: id }),
 } as const;

@@ -3,7 +3,10 @@ import type pg from 'pg';
 import { keyOf, type LockKey } from './lock-keys.ts';
 import type { SessionLock } from './session-locks.ts';
 
-/** One connection. Its locks have no heartbeats (`tryHold` has), and end with it, however it ends. A pooler in transaction mode must not be in between. */
+/**
+ * One connection. Its locks end when it ends, for whatever reason. They have no heartbeats, unlike those of `tryHold`. There must be no pooler
+ * in transaction mode between the process and Postgres.
+ */
 type Session = Pick<pg.ClientBase, 'query'>;
 
 async function isGranted(session: Session, call: string, { sql, values }: LockKey): Promise<boolean> {

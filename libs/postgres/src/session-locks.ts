@@ -1,6 +1,6 @@
 import type pg from 'pg';
 
-/** A lock that belongs to one database session: it is free when the session ends, however that comes. */
+/** A lock that belongs to one database session: it is free when the session ends, for whatever reason. */
 export interface SessionLock {
   /** Separates the locks of one purpose from all others in the database. Every release uses the same. */
   readonly lockClass: number;
@@ -27,8 +27,8 @@ where held.locktype = 'advisory' and held.granted
 
 /**
  * Tries to take the lock for the session of `client`, and does not wait for it: a session that waits inside Postgres would hold back vacuum
- * as long as the holder lives. When the holder is frozen, its session is ended, and a later attempt gets the lock. What the old holder
- * sends when it wakes meets the end of its session; what it does elsewhere (a request, an append) must be safe against two holders.
+ * as long as the holder lives. When the holder is frozen, its session is ended, and a later attempt gets the lock. When the old holder
+ * wakes, its statements fail, because its session has ended. Its other work (a request, an append) must be safe while there are two holders.
  * From the first lock that it gets, the session sends heartbeats until it ends. @throws the error of a lost connection
  */
 export async function tryHold(client: pg.ClientBase, { lockClass, name }: SessionLock): Promise<boolean> {

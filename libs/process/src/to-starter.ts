@@ -1,12 +1,13 @@
-/** What a process tells the stack that started it, if one did. */
+/** A message from a process to the stack that started it. */
 export type ToStarter =
   | { readonly kind: 'started' }
   | { readonly kind: 'leading'; readonly task: string; readonly isLeading: boolean };
 
+/** Does nothing when no stack started this process. */
 export function tellStarter(message: ToStarter): void {
   process.send?.(message);
 }
 
-/** Tells the stack that this process leads `task` now, or does so no more. */
+/** Tells the stack that this process leads `task` now, or no longer leads it. */
 export const tellLeading = (task: string, isLeading: boolean): void =>
   tellStarter({ kind: 'leading', task, isLeading });

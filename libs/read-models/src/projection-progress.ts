@@ -91,7 +91,7 @@ class Progress implements ProjectionProgress {
     return this.waitFor(position, timeoutMs, names);
   }
 
-  /** Heard by the projectors (`projectors/src/runner/hurries.ts`). If this fails, they still commit, but a moment later. */
+  /** Notifies the projectors (`projectors/src/runner/hurries.ts`). If the notification fails, they still commit, but a moment later. */
   #hurry(position: Position): void {
     this.#client?.query(`select pg_notify('projection_hurry', $1)`, [position], () => undefined);
   }
@@ -154,7 +154,7 @@ class Progress implements ProjectionProgress {
     });
   }
 
-  #hear(payload: string): void {
+  #onProgress(payload: string): void {
     const separator = payload.lastIndexOf(':');
     const name = payload.slice(0, separator);
     const known = this.#checkpoints.get(name);
@@ -225,7 +225,7 @@ class Progress implements ProjectionProgress {
       query_timeout: 5_000,
     };
     const channels = {
-      projection_progress: (payload: string) => this.#hear(payload),
+      projection_progress: (payload: string) => this.#onProgress(payload),
       projection_status: () => this.#options.onStatusChange?.(),
     };
     const client = await openListener(settings, channels, (lost) => this.#drop(lost));

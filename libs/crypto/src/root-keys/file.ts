@@ -64,7 +64,7 @@ async function refuseUnsafe(file: FileHandle, path: string): Promise<void> {
     throw new RootKeyUnusableError(`root key file ${path} is not a root key file`);
   }
   const user = process.geteuid?.();
-  if (user === undefined) return; // Windows controls access by its own lists; the mode bits say nothing
+  if (user === undefined) return; // Windows controls access by lists of its own; the mode bits have no meaning there
   if (status.uid !== user) {
     throw new RootKeyUnusableError(
       `root key file ${path} belongs to user ${status.uid}, not to user ${user} who runs the vault: change its owner`,

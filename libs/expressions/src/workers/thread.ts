@@ -10,10 +10,10 @@ import type { AnswerMessage, JobMessage } from './worker.ts';
  * thread; that works only when no single step allocates more than the remaining heap.
  */
 const heapMb = 128;
-/** The processor time after which the thread of a job is terminated: what the job is granted, and a reserve. */
+/** The processor time after which the thread of a job is terminated: the allowance of the job, and a reserve. */
 const endMs = (ms: number): number => 1_000 + 2 * ms;
-/** A job that gets no processor for so long is given up. */
-const patienceMs = 30_000;
+/** The longest time of a job on a machine that is too busy to give it its processor time. */
+const longestMs = 30_000;
 
 interface UnderWay {
   readonly allowance: Allowance;
@@ -98,7 +98,7 @@ export class Thread {
     // The answer may have come meanwhile, or the thread may have ended.
     if (this.#underWay !== underWay || used === undefined) return;
     const left = endMs(underWay.allowance.ms) - ((used.user + used.system) / 1_000 - this.#threadMs);
-    if (left > 0 && performance.now() - underWay.began < patienceMs) {
+    if (left > 0 && performance.now() - underWay.began < longestMs) {
       this.#lookAfter(left, underWay);
       return;
     }

@@ -27,8 +27,8 @@ export class GroupMember {
   readonly #partitions = new Map<number, Partition>();
   readonly #paused = new Set<number>();
   /**
-   * Partitions whose first batch since the last rebalance has not arrived. Nothing is committed there: another member may have gone on
-   * meanwhile, and a commit would bring the group back. What is not acknowledged is in the batch.
+   * Partitions whose first batch since the last rebalance has not arrived. Nothing is committed there: another member may have continued
+   * meanwhile, and a commit would set the group back. The batch will contain every message that is not acknowledged.
    */
   readonly #unsettled = new Set<number>();
   #assigned: ReadonlySet<number> = new Set();
@@ -120,7 +120,8 @@ export class GroupMember {
   /** Messages that are not taken here are fetched again when the partition is resumed. */
   async #take(payload: EachBatchPayload): Promise<void> {
     const { batch } = payload;
-    // Fetched before a rebalance. A partition that is begun here in the middle would count all before as done when it is assigned again.
+    // The batch was fetched before a rebalance took the partition away. If it began the partition here, all messages before it would count as
+    // done when the partition is assigned again.
     if (!this.#assigned.has(batch.partition)) return;
     const first = BigInt(batch.firstOffset() ?? batch.lastOffset());
     const partition = this.#partition(batch.partition, first);
@@ -201,9 +202,9 @@ export class GroupMember {
   }
 
   /** Between a crash and its restart kafkajs has no consumer; the next consumer begins with no partition paused. */
-  #whileRunning(tell: () => void): void {
+  #whileRunning(change: () => void): void {
     try {
-      tell();
+      change();
     } catch (error) {
       this.#options.onTrouble?.(error);
     }

@@ -32,12 +32,13 @@ export class Partition {
   }
 
   /**
-   * After a rebalance the group reads on from `fetched`: all messages before are acknowledged, and none after. What is unfinished here stays
-   * unfinished, also when another member has gone on meanwhile. False when the group went back to messages that were not taken here.
+   * After a rebalance the group continues at `fetched`: all messages before it are acknowledged, and none after. Messages that are unfinished
+   * here stay unfinished, also when another member has continued meanwhile. False when the group went back to messages that were not taken
+   * here.
    */
   resumeAt(fetched: bigint): boolean {
     if (fetched < this.#first) return false;
-    // It may differ from the confirmed offset: kafkajs reports no error when it does not send a commit because its consumer stops.
+    // `fetched` may differ from the confirmed offset: when its consumer stops, kafkajs may drop a commit without an error.
     this.#committed = fetched - 1n;
     return true;
   }

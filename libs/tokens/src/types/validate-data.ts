@@ -4,7 +4,7 @@ import { dataSchemas } from './data-shapes.ts';
 /** rules.md §3: data ≤ 512 KiB as JSON. */
 const dataLimitBytes = 512 * 1024;
 
-/** 400: the data is too large. Of data that is merged with stored data it tells how large that is. */
+/** 400: the data is too large. When the data was merged with stored data, the error reveals the size of the stored data. */
 export class DataTooLargeError extends ValidationError {}
 
 /**

@@ -32,8 +32,8 @@ function parse(text: string): unknown {
  * Sends one request over a connection of its own. Redirects are not followed, because the token is for this host only. Rejects with errors
  * of Node.
  */
-export function exchange(what: Exchange): Promise<Reply> {
-  const { method, url, headers, body, authority, timeoutMs } = what;
+export function exchange(given: Exchange): Promise<Reply> {
+  const { method, url, headers, body, authority, timeoutMs } = given;
   const send = url.protocol === 'https:' ? tlsRequest : plainRequest;
   const signal = AbortSignal.timeout(timeoutMs);
   return new Promise((resolve, reject) => {

@@ -44,12 +44,12 @@ export function requireTransitOptions(options: TransitOptions): void {
   if (problem !== undefined) throw new RootKeyUnusableError(`transit: ${problem}`);
 }
 
-async function readText(file: string, what: string): Promise<string> {
+async function readText(file: string, content: 'token' | 'authority'): Promise<string> {
   try {
     return await readFile(file, 'utf8');
   } catch (cause) {
     const code = (cause as NodeJS.ErrnoException).code ?? 'unknown error';
-    throw new RootKeyUnusableError(`transit: the file ${file} of its ${what} cannot be read: ${code}`, {
+    throw new RootKeyUnusableError(`transit: the file ${file} of its ${content} cannot be read: ${code}`, {
       cause,
     });
   }
