@@ -81,7 +81,7 @@ function present(status: ProjectionStatus, head: string): VaultOperations['proje
   };
 }
 
-/** Rebuilds that this process began by a request. They end with the process; the next `rebuild` goes on. */
+/** Rebuilds that this process began by a request. They end with the process; the next `rebuild` continues them. */
 class Rebuilds {
   readonly #admin: ProjectionAdmin;
   readonly #logger: Logger;

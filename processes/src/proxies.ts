@@ -59,7 +59,7 @@ export function openProxy(
     refuseSeen: async (tokens, asked) => (await decideSeen(tokens, asked.now, asked)).refusal,
   });
   closers.add(proxy, (it) => it.close());
-  // Closed before the records are awaited: what is still under way ends by it.
+  // Closed before the proxy waits for its records, so that the requests under way end.
   closers.add(egress, (it) => it.close());
   return {
     handlers: proxy.handlers,

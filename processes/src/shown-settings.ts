@@ -25,7 +25,7 @@ export interface ShownSetting {
   readonly value: string;
 }
 
-/** Those that are set; what is not set has its default (docs/reference/configuration.md). */
+/** The settings that are set. The others have their defaults (docs/reference/configuration.md). */
 export const readShownSettings = (environment: NodeJS.ProcessEnv): readonly ShownSetting[] =>
   shown.flatMap((name) => {
     const value = environment[name];

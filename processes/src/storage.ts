@@ -12,7 +12,7 @@ const intervalMs = 1_000;
 /** Near the reserve: a busy vault writes tens of MiB a second. */
 const shortIntervalMs = 100;
 
-interface Room {
+interface DiskSpace {
   readonly freeBytes: number;
   readonly sizeBytes: number;
 }
@@ -30,45 +30,45 @@ export interface StorageOptions {
 }
 
 /** The larger of 64 MiB and 2 %. */
-const reserveOf = ({ sizeBytes }: Room): number => Math.max(leastReserve, sizeBytes * reservedShare);
+const reserveOf = ({ sizeBytes }: DiskSpace): number => Math.max(leastReserve, sizeBytes * reservedShare);
 
-async function roomAt(path: string): Promise<Room> {
+async function diskSpaceAt(path: string): Promise<DiskSpace> {
   const { bavail, blocks, bsize } = await statfs(path);
   return { freeBytes: bavail * bsize, sizeBytes: blocks * bsize };
 }
 
 /**
  * Watches the file system at `path`: gauges for Prometheus, one warning when 90 % are in use, and one error when the reserve is reached.
- * From then on `requireSpace` throws, until there is room again. Below the reserve only what is already accepted is written.
+ * From then on `requireSpace` throws, until there is space again. Below the reserve only writes that were accepted before are completed.
  * Where the file system cannot be asked, nothing is refused.
  */
 export async function watchStorage({ path, logger, metrics }: StorageOptions): Promise<StorageWatch> {
   if (path === undefined) return { requireSpace: () => undefined, close: async () => undefined };
-  let room: Room | undefined;
+  let space: DiskSpace | undefined;
   let timer: NodeJS.Timeout | undefined;
   let isClosed = false;
-  const tell = reporter(logger);
+  const report = createReporter(logger);
 
   async function look(at: string): Promise<void> {
     try {
-      room = await roomAt(at);
-      tell(room);
+      space = await diskSpaceAt(at);
+      report(space);
     } catch (error) {
-      if (room) logger.warn(errorFields(error), 'the free space of the database cannot be read');
-      room = undefined;
+      if (space) logger.warn(errorFields(error), 'the free space of the database cannot be read');
+      space = undefined;
     }
     if (isClosed) return;
-    const isNear = room !== undefined && room.freeBytes < 4 * reserveOf(room);
+    const isNear = space !== undefined && space.freeBytes < 4 * reserveOf(space);
     timer = setTimeout(() => void look(at), isNear ? shortIntervalMs : intervalMs).unref();
   }
 
   await look(path);
   metrics.gauge('vault_storage_bytes', 'The file system of the database.', 'part', () =>
-    room ? { free: room.freeBytes, size: room.sizeBytes, reserve: reserveOf(room) } : {},
+    space ? { free: space.freeBytes, size: space.sizeBytes, reserve: reserveOf(space) } : {},
   );
   return {
     requireSpace() {
-      if (room && room.freeBytes < reserveOf(room)) throw new InsufficientStorageError();
+      if (space && space.freeBytes < reserveOf(space)) throw new InsufficientStorageError();
     },
     async close() {
       isClosed = true;
@@ -79,18 +79,22 @@ export async function watchStorage({ path, logger, metrics }: StorageOptions): P
 
 type Fill = 'roomy' | 'filling' | 'full';
 
-function fillOf(room: Room): Fill {
-  if (room.freeBytes < reserveOf(room)) return 'full';
-  return room.freeBytes < room.sizeBytes * (1 - fullShare) ? 'filling' : 'roomy';
+function fillOf(space: DiskSpace): Fill {
+  if (space.freeBytes < reserveOf(space)) return 'full';
+  return space.freeBytes < space.sizeBytes * (1 - fullShare) ? 'filling' : 'roomy';
 }
 
 /** Logs each change once. */
-function reporter(logger: Logger): (room: Room) => void {
+function createReporter(logger: Logger): (space: DiskSpace) => void {
   let last: Fill = 'roomy';
-  return (room) => {
-    const fill = fillOf(room);
+  return (space) => {
+    const fill = fillOf(space);
     if (fill === last) return;
-    const sizes = { free_bytes: room.freeBytes, size_bytes: room.sizeBytes, reserve_bytes: reserveOf(room) };
+    const sizes = {
+      free_bytes: space.freeBytes,
+      size_bytes: space.sizeBytes,
+      reserve_bytes: reserveOf(space),
+    };
     if (fill === 'full') logger.error(sizes, 'the disk of the database is full: writes are refused');
     else if (last === 'full')
       logger.warn(sizes, 'the disk of the database has room again: writes are accepted');

@@ -41,8 +41,8 @@ function mayHoldExpression(bytes: Uint8Array, kind: Kind): boolean {
 }
 
 /**
- * The pieces of a body of JSON, a form, XML or text; undefined for a body that goes on byte for byte: of another type, compressed, or without
- * an expression. @throws ValidationError
+ * The pieces of a body of JSON, a form, XML or text; undefined for a body that is sent unchanged: of another type, compressed, or without an
+ * expression. @throws ValidationError
  */
 export async function piecesOfBody(
   template: Template,

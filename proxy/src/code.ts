@@ -120,7 +120,7 @@ export class ProxyCode {
     return this.#seen.length === 0 ? undefined : this.#dependencies.refuseSeen(this.#seen, context);
   }
 
-  /** Reactors that the code asks for may hold data of the request and of what its code was shown. */
+  /** The run of the proxy, for the reactors that its code invokes: these may get data of the request and of the tokens that the code was shown. */
   #runOf({ id: proxyId, revision }: ConfiguredProxy): ParentRun {
     const { principal, now } = this.#context;
     const { actor, authorizedBy, reason, keyHash, proxyKeyId: keyId } = principal;

@@ -2,9 +2,9 @@ import { DomainError, ValidationError, type RawRequest } from '@token-vault/cont
 import type { Pieces, Template, Writing } from './template.ts';
 
 /**
- * Headers that stay behind: the vault's own, cookies (those of a client are for the vault's name), the address of the page that asks (it
- * may hold the key of a proxy), what gateways before the vault have added, and those of the connection, which is made again (as libs/egress
- * does with the others).
+ * Headers that are not sent on: the vault's own, cookies (those of a client are for the vault's host), the address of the page that asks (it
+ * may hold the key of a proxy), and those that gateways before the vault have added. Those that `Connection` names are not sent either;
+ * libs/egress drops the other headers of the connection.
  */
 const own = /^(svc-.*|cookie2?|referer|forwarded|via|x-forwarded-.*|x-real-ip)$/i;
 

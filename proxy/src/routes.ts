@@ -42,7 +42,10 @@ export interface ProxyDependencies extends CodeDependencies {
     context: RequestContext,
     madeAt: TakenTokens['madeAt'],
   ) => Promise<void>;
-  /** Reads tokens. What it gives is the refusal for the first that the caller may not use now. A token that is gone is decided by its last state. */
+  /**
+   * Reads tokens. Gives a function that finds the present rights of the caller, and gives the refusal for the first token that the caller may
+   * not use. The last state of a token that has ended decides.
+   */
   readonly decisionOnUse: (
     tokenIds: readonly string[],
     context: RequestContext,
@@ -119,7 +122,7 @@ class Proxy {
     }
   }
 
-  /** @returns what ends the exchange; any number of calls */
+  /** @returns the function that ends the exchange; it may be called any number of times */
   #enter(tenantId: string): () => void {
     const count = this.#underWay.get(tenantId) ?? 0;
     if (count >= mostOfTenant)
@@ -226,7 +229,7 @@ class Proxy {
     )();
   }
 
-  /** Reads the tokens, which may take long. What it gives finds the rights of the caller then, and decides. */
+  /** Reads the tokens, which may take long. Gives the function that then finds the rights of the caller, and decides. */
   async #decisionOn(
     { template, requireStanding }: Going,
     context: RequestContext,

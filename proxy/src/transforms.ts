@@ -136,7 +136,7 @@ function requireSmall(bytes: number, what: string, code: 'payload_too_large' | '
     throw new DomainError(code, `${what} is larger than 1 MiB, the most that a transform takes.`);
 }
 
-/** The size tells of the data in the request, so this is checked where errors of expressions count as misses. @throws DomainError */
+/** The size depends on the data in the request, so it is checked where errors of expressions count as misses. @throws DomainError */
 export const requireTransformable = (outgoing: Outgoing): void =>
   requireSmall(outgoing.body.length, 'The request', 'payload_too_large');
 

@@ -61,7 +61,7 @@ export function useQuery<Data>(path: string | undefined, { everyMs, body }: Quer
   return { data: state.data, error: state.error, isLoading: state.isLoading, reload };
 }
 
-/** A request that a person starts. `run` gives its answer, or undefined after a failure, which `error` tells. */
+/** A request that a person starts. `run` gives its answer, or undefined after a failure; then `error` is set. */
 export interface Action<Arguments extends readonly unknown[], Result> {
   readonly run: (...args: Arguments) => Promise<Result | undefined>;
   readonly isRunning: boolean;

@@ -90,7 +90,7 @@ interface NumbersProps {
   readonly rows: readonly (readonly (string | number)[])[];
 }
 
-/** The numbers of a chart as a table, for those who do not see it and for those who want to be exact. */
+/** The numbers of a chart as a table, for people who cannot see the chart or need exact values. */
 export function Numbers({ label, columns, rows }: NumbersProps) {
   return (
     <details className="numbers">

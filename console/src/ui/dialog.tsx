@@ -4,7 +4,7 @@ import { Button } from './parts.tsx';
 interface DialogProps {
   readonly title: string;
   readonly isWide?: boolean;
-  /** The dialog is closed by its buttons only, because it shows what is not shown again. */
+  /** Only the buttons close the dialog, because it shows a value that is not shown again. */
   readonly isKept?: boolean;
   readonly onClose: () => void;
   readonly children: ReactNode;

@@ -20,7 +20,7 @@ export function Empty({ children }: { readonly children: ReactNode }) {
   return <p className="empty">{children}</p>;
 }
 
-/** A missing permission is named as what it is. Everything else shows the vault's own words and the trace id. */
+/** Names a missing permission. For every other error it shows the vault's own text and the trace id. */
 export function Failure({ error, retry }: { readonly error: ApiError; readonly retry?: () => void }) {
   const { detail, errors, trace_id: traceId } = error.problem;
   if (error.status === 403) {

@@ -24,8 +24,8 @@ export type TokenShowing = {
   /** When the code asked for that run, RFC 3339. Unset in what an older release stored. */
   readonly ranSince?: string | undefined;
   /**
-   * Set when an expression of the code named the id: the right of this caller of the run to use the token decides. Whether the code had data of
-   * such a token is told by the entry of the application.
+   * Set when an expression of the code named the id: the right of this caller of the run to use the token decides. The entry of the application
+   * says whether the code had data of such a token.
    */
   readonly caller?: Pick<Actor, 'kind' | 'id'> | undefined;
   /** The token of a create request that deduplication answered with this token. The right to make the requested token decides. */
@@ -35,7 +35,7 @@ export type TokenShowing = {
 /** A token whose data the outcome of a run may contain. */
 export type SeenToken = {
   readonly id: string;
-  /** Tells it from another token that had the id. Unset where that is not known. */
+  /** Distinguishes the token from another one that had the id. Unset where the time is not known. */
   readonly createdAt?: string | undefined;
   /** Unset when no right was needed: the token was made from the output of the run. */
   readonly shown?: TokenShowing | undefined;
@@ -57,7 +57,7 @@ export const isRun = ({ shown }: Pick<SeenToken, 'shown'>): boolean => shown?.ra
 export const onlyDecides = (token: Pick<SeenToken, 'shown'>): boolean =>
   isRun(token) || token.shown?.caller !== undefined;
 
-/** The code made the token of data that it had. Of a duplicate it was told. */
+/** Whether the code made the token from data that it had. False for a duplicate, which existed before. */
 export const isMadeByCode = ({ shown }: SeenToken): boolean =>
   shown === undefined || (shown.permission === 'token:create' && shown.isTold !== true);
 

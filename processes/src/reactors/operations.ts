@@ -65,8 +65,8 @@ const runOf = (ran: MadeOf['ran'], applicationId: string): ShownToken[] =>
       ];
 
 /**
- * Runs a request of a reactor as `principal`. Gives the body as HTTP would send it, without undefined fields. `onShown` is told what went into
- * the answer, and into an error that depends on data: the code reads that too.
+ * Runs a request of a reactor as `principal`. Gives the body as HTTP would send it, without undefined fields. `onShown` gets the tokens that
+ * went into the answer, or into an error that depends on data: the code can read such an error too.
  */
 async function answerTo(
   executor: Executor,

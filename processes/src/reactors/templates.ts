@@ -6,7 +6,7 @@ import type { ServiceRequest } from '@token-vault/reactor-runner';
 export interface Prepared extends ServiceRequest {
   /** The tokens that the expressions name. */
   readonly named: readonly string[];
-  /** Whether the operation itself evaluates expressions with filters, whose errors tell of data. A run does it with its arguments. */
+  /** Whether the operation itself evaluates expressions with filters, whose errors reveal something about data. A run evaluates its arguments later. */
   readonly isGuess: boolean;
 }
 

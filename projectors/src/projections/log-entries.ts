@@ -128,7 +128,7 @@ const readMessages = {
 
 /**
  * One entry for each token. A read that showed no token gives one entry without a token, so that probing by lists and
- * searches leaves a trace. It says what the caller was told: the total of an answer tells of tokens that its page does not hold.
+ * searches leaves a trace. It names the total that the caller got, because a total reveals tokens that are not on the page.
  */
 function tokensRead({ operation: how, tokens, found }: DataOf<'TokensRead'>): Entry[] {
   const operation = how === 'deduplicate' ? 'read' : how;

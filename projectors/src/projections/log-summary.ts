@@ -86,7 +86,7 @@ function countersOf(entry: Row, periods: Periods): SqlOp[] {
   });
 }
 
-/** The entries that the read model `log` makes of the event are what is counted, so that both agree. */
+/** Counts the entries that the read model `log` makes from the event, so that both read models agree. */
 function counting<Type extends VaultEventType>(type: Type): (event: Occurrence<Type>) => SqlOp[] {
   const entriesOf = logHandlers[type] as ((event: Occurrence<Type>) => readonly SqlOp[]) | undefined;
   return (event) => {

@@ -31,8 +31,8 @@ const keysChanged = ({
 }): SqlOp[] => changed(data.proxy_id, metadata, { keys: data.keys, signature: data.signature });
 
 /**
- * Proxies as readers see them. A request through a proxy finds here only the tenant of the proxy; what the proxy is and which keys it has
- * is read from the log.
+ * Proxies for `GET /proxies`. A request through a proxy uses only the tenant of the row: the settings and keys of the proxy are read from the
+ * log (ADR 30).
  */
 export const proxies: Projection<'proxies'> = {
   name: 'proxies',

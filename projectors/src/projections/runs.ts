@@ -24,7 +24,7 @@ const end = (
   },
 ];
 
-/** A delivery was tried. `delivery`: what becomes of it. */
+/** A delivery was tried. `delivery` is its state afterwards. */
 const tried = (
   { data, metadata }: Attempt,
   { delivery, next_at = null }: { readonly delivery: string; readonly next_at?: string | null },
@@ -43,7 +43,7 @@ const tried = (
   { kind: 'update', table: 'run', key: { id: data.invocation_id }, set: { delivery, next_at } },
 ];
 
-/** Every run of a reactor, for those who look after reactors. Arguments, results and texts of the code are not in it. */
+/** Every run of a reactor, for the people who manage reactors. It contains no arguments, results or texts of the code. */
 export const runs: Projection<'runs'> = {
   name: 'runs',
   version: 1,

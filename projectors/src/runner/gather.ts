@@ -15,8 +15,8 @@ export interface GatherOptions {
 /**
  * The log after `after`, in fewer live batches than the store gives, because each batch costs a commit. Events that can
  * wait are held for up to `maxHoldMs` and delivered together; at once when an event comes that cannot wait, when there
- * are more to come, or when a reader waits for one of them. What is held when the subscription ends is not delivered:
- * it comes again after the checkpoint.
+ * are more to come, or when a reader waits for one of them. Events that are held when the subscription ends are not
+ * delivered: the next subscription gives them again.
  */
 export async function* gather(
   options: GatherOptions,

@@ -38,8 +38,8 @@ export class Hurries {
 }
 
 /**
- * Hears the readers of all processes until `signal` aborts. While the connection is lost, a reader waits until the
- * events are not held any more.
+ * Receives the notifications of the readers of all processes until `signal` aborts. While the connection is lost, a
+ * reader waits until the events are not held any more.
  */
 export async function hearReaders(
   connectionString: string,

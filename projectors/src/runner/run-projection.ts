@@ -33,7 +33,7 @@ export interface Logger {
 /** @param sinceMs when the projection received the events, in milliseconds since 1970 */
 export type ShownObserver = (projection: string, events: readonly RecordedEvent[], sinceMs: number) => void;
 
-/** Told when this process begins to lead a projection, and when it no longer does. */
+/** Called when this process begins to lead a projection, and when it no longer leads it. */
 export type LeadingObserver = (projection: string, isLeading: boolean) => void;
 
 export interface RunContext {

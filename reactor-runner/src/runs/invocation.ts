@@ -51,7 +51,7 @@ export async function isGenuine(
   return hashes.isBelieved(invocationStatement(invoked, metadata), signature);
 }
 
-/** The sandbox, told of the run and of the run whose code waits for it. Nobody waits for an asynchronous run. */
+/** The sandbox for one run. It gets the id of the run, and that of the run whose code waits for it. No code waits for an asynchronous run. */
 export function sandboxFor(
   { id: runId, invoked, metadata }: Invocation,
   sandbox: Pick<SandboxPool, 'run'>,
@@ -121,7 +121,7 @@ const followedBy = (history: InvocationHistory, event: RecordedEvent): Invocatio
   revision: event.revision,
 });
 
-/** The history as far as one event tells it. */
+/** The history that consists of this event only. */
 export const historyFrom = (event: RecordedEvent): InvocationHistory => followedBy(nothingYet, event);
 
 export async function readHistory(

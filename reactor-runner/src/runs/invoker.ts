@@ -282,8 +282,8 @@ type DecidedDelivery =
 /**
  * A delivery shows the result, maybe hours later. So the rights are decided again, as for the repeat of a synchronous
  * run (rules.md §2): the invoker must exist and be allowed to use the tokens of the arguments, and the applications of
- * reactors must be allowed to see what their code was shown. The same holds for the runs that this one is nested in. The result may outlive
- * a token, whose last state decides then.
+ * reactors must be allowed to see the tokens that their code was shown. The same holds for the runs that this one is nested in. When a token
+ * has ended before the delivery, its last state decides.
  * A result that may hold tokens which are not named cannot be decided, so it is shown once, as the answer of a synchronous run is.
  * @param open opens the outcome; called when the invoker is allowed
  * @param isAgain whether there was an attempt before
@@ -304,7 +304,7 @@ export async function decideDelivery(
   const opened = await open();
   const decided = await rights.decideSeen(opened.seen, new Date(run.since), refusedBy.context);
   const ofParents = await decideAll(invocation, parents, rights);
-  // Once more, because finding what the code was shown may take long.
+  // Decided a second time, because reading the tokens that the code was shown may take long.
   const { refusal } = await standingOf(invocation, run, rights);
   if (refusal) return refused(refusal);
   if (ofParents.refusal) return refused(ofParents.refusal);

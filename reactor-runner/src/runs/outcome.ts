@@ -17,9 +17,9 @@ export type InvocationOutcome = (
 ) & {
   /** The tokens that the code was shown: the outcome may contain their data. Undefined when it is unknown, or when no code ran. */
   readonly seen?: Pick<SeenTokens, 'tokens' | 'isComplete' | 'cvcEndsAt'> | undefined;
-  /** What the code printed. Undefined when no code ran. */
+  /** The lines that the code printed. Undefined when no code ran. */
   readonly console?: GuestConsole | undefined;
-  /** What the code printed may hold data of tokens that `seen` does not name. */
+  /** Whether these lines may hold data of tokens that `seen` does not name. */
   readonly mayHoldTokens?: boolean | undefined;
 };
 export type InvocationFailure = Extract<InvocationOutcome, { kind: 'failed' }>;

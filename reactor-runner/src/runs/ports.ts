@@ -113,8 +113,8 @@ export type RefuseOwner = (
 ) => Promise<ForbiddenError | undefined>;
 
 /**
- * Reads tokens that were used since a moment. What it gives is the refusal for the first that the caller may not use now: the rights of the
- * caller are found after the tokens, because reading these takes longer.
+ * Reads tokens that were used since a moment. Gives a function of the caller's rights, which gives the refusal for the first token that the
+ * caller may not use: the rights are found after the tokens, because reading the tokens takes longer.
  */
 export type DecisionOnUse = (
   tokenIds: readonly string[],

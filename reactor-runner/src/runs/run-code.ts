@@ -25,8 +25,8 @@ export interface Code {
   readonly writer: OutputWriter | DomainError;
   readonly signal: AbortSignal;
   /**
-   * Called with what the code printed, also when it failed. `mayHoldTokens`: the code could call the vault, or its output is to become
-   * tokens. What a call told the code cannot be followed: it may be refused, or still run when the code ends.
+   * Called with the lines that the code printed, also when it failed. `mayHoldTokens`: the code could call the vault, or its output is to
+   * become tokens. The answers to its calls are not analysed: a call may be refused, or still run when the code ends.
    */
   readonly onConsole?: ((console: GuestConsole, mayHoldTokens: boolean) => void) | undefined;
 }

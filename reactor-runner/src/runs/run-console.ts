@@ -8,8 +8,8 @@ import type { InvocationOutcome } from './outcome.ts';
 const keptMs = 60 * 60 * 1000;
 
 /**
- * Seals what the code printed under a key that ends after an hour (ADR 46). Keeps no lines when the code was given a token, could call the vault,
- * made tokens, or was invoked by other code, whose arguments may be data of tokens. Undefined when the code printed nothing.
+ * Seals the lines that the code printed under a key that ends after an hour (ADR 46). Keeps no lines when the code was given a token, could
+ * call the vault, made tokens, or was invoked by other code, whose arguments may be data of tokens. Undefined when there are no lines.
  */
 export async function sealConsole(
   { keyRing, clock }: { readonly keyRing: KeyRing; readonly clock: Clock },

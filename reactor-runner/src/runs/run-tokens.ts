@@ -30,7 +30,7 @@ interface Evaluating {
 }
 
 /**
- * The arguments with data in place of references. An error of a filter tells of the data, so it counts as a miss by `guess`.
+ * The arguments with data in place of references. An error of a filter reveals something about the data, so `guess` counts it as a miss.
  * @throws ExpressionEvaluationError, RateLimitedError
  */
 export function detokenize(

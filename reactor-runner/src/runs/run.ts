@@ -297,7 +297,7 @@ export class Runs {
     if (outcome.kind === 'failed') return outcome;
     const { raw, tokens } = outcome;
     const { lines, truncated: is_cut } = printed.console;
-    // A person tries the code at a screen. The lines may hold what the code was shown, which for a session of the console is masked (ADR 43).
+    // A person tries the code in the console. The lines may hold data that the code was shown, which is masked for such a session (ADR 43).
     const isAtScreen = input.shownAtMost !== undefined && mode === 'sync';
     return {
       kind: 'succeeded',

@@ -11,7 +11,10 @@ const tooMany = () =>
 /** The tokens and cvcs that the code of one run was shown. */
 export class SeenTokens {
   readonly #ids = new Set<string>();
-  /** By token (of each that had the id), application or caller, and permission, and apart where the code was only told of it: how it was shown at most. */
+  /**
+   * For each token (each that had the id), application or caller, and permission: the transform that showed most. A token of which the code
+   * only got information has an entry of its own.
+   */
   readonly #tokens = new Map<string, SeenToken>();
   #isComplete = true;
   #isFull = false;
@@ -23,7 +26,7 @@ export class SeenTokens {
    * @throws ConflictError
    */
   add(tokens: readonly ShownToken[], areAll = true): void {
-    // Whether an answer holds new tokens may tell of data, so none is given any more.
+    // A refusal of only those answers that hold new tokens could reveal something about data. So the code is given no further answer.
     if (this.#isFull) throw tooMany();
     if (!areAll) this.#isComplete = false;
     for (const { id, createdAt, shown, cvcEndsAt } of tokens) {
@@ -36,7 +39,7 @@ export class SeenTokens {
       const fits = isRun(token) || this.#ids.size < maxSeenTokens || this.#ids.has(id);
       if (!fits && isMadeByCode(token)) this.#isComplete = false;
       else {
-        // The refusal tells the code of these tokens, so they decide too.
+        // The refusal reveals to the code that these tokens exist, so they decide about the result too.
         this.#isFull ||= !fits;
         this.#add(token);
       }

@@ -106,7 +106,7 @@ function guestModulesOf({ outputFiles = [], metafile }: BuildResult): ChildBundl
   return Object.fromEntries(entries);
 }
 
-/** The files that went in; what a plugin made itself has a name with a colon. */
+/** The files that the bundle is made from. The names of modules that a plugin made contain a colon. */
 function inputsOf({ metafile }: BuildResult): string[] {
   const names = Object.keys(metafile?.inputs ?? {}).filter((name) => !name.includes(':'));
   return names.map((name) => resolve(name));

@@ -56,8 +56,8 @@ function busyOf(slots: Slots): Busy {
 
 /**
  * The CPU places of these runs. A tenant whose runs all go on at once after they waited may have more runs than places.
- * What it has beyond half of the places that are left counts for nothing: other tenants begin as if it were not there,
- * and its runs share the CPU at a lower priority the longer they use it.
+ * Its runs beyond half of the remaining places are not counted: other tenants begin as if these runs did not exist, and
+ * these runs share the CPU at a priority that gets lower the longer they use it.
  */
 function placesOfWorking(working: ReadonlyMap<string, number>, cpu: number): number {
   let taken = 0;

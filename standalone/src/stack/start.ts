@@ -47,7 +47,7 @@ interface Place {
 }
 
 /**
- * The environment of the processes: all variables of this process, and the addresses of what this process started.
+ * The environment of the processes: all variables of this process, and the addresses of the servers that this process started.
  */
 function environmentOf({ settings, directory, databaseUrl, storagePath }: Place): NodeJS.ProcessEnv {
   const { trustProxy = 0 } = settings;

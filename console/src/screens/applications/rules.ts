@@ -1,6 +1,6 @@
 import type { AccessRule, Application } from '@token-vault/contracts';
 
-/** A rule while it is edited. `key` tells rules apart in the page. */
+/** A rule while it is edited. `key` identifies the rule in the page. */
 export interface DraftRule {
   readonly key: number;
   readonly description: string;

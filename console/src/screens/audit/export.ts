@@ -2,7 +2,7 @@ import type { LogEntry } from '@token-vault/contracts';
 import { csvCell } from './csv.ts';
 import { call, type Page, type Parameters, withQuery } from '../../api/client.ts';
 
-/** More is the work of `vault audit export`, which also signs what it gives. */
+/** Maximum number of entries. `vault audit export` exports more, with the signed checkpoints. */
 export const maxExported = 50_000;
 
 const columns = [

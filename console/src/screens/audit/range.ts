@@ -42,7 +42,7 @@ export function intervalOf({ from, to }: Range): LogInterval {
   return ms <= 15 * dayMs ? 'hour' : 'day';
 }
 
-/** Hours for a week, days for more: what fits beside each other as columns. */
+/** Hours for a week, days for more, so that the columns fit beside each other. */
 export function heatIntervalOf({ from, to }: Range): LogInterval {
   return to.getTime() - from.getTime() <= 7 * dayMs ? 'hour' : 'day';
 }

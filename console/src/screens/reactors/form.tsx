@@ -54,7 +54,7 @@ function statusOf(isReadOnly: boolean, isSaved: boolean): string {
   return isSaved ? 'Saved' : '';
 }
 
-/** The code of a reactor, its configuration and its application. The vault compiles what is saved; the editor shows where it does not compile. */
+/** The code of a reactor, its configuration and its application. The vault compiles the saved code; the editor marks the place of an error. */
 export function ReactorForm({ reactor, isReadOnly = false, onTouched, onSaved }: ReactorFormProps) {
   const [draft, setDraft] = useState(() => draftOf(reactor));
   const set = (changes: Partial<Draft>) => {

@@ -152,7 +152,7 @@ function Result({ outcome, ms }: Ended) {
   );
 }
 
-/** What the code of a run that failed has printed. The answer of such a run is an error, without its lines. */
+/** The lines that the code of a failed run has printed. The answer of such a run is an error without its lines. */
 function FailedRun({ id }: { readonly id: string }) {
   const { data } = useQuery<ShownInvocation>(`/invocations/${id}`);
   if (data?.console_withheld !== undefined) return <Note>{data.console_withheld}</Note>;

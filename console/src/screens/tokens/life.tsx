@@ -12,7 +12,7 @@ import { actorOf } from '../audit/entries.tsx';
 
 const ends = ['delete', 'expire', 'purge', 'denied'];
 
-/** The life of a token as its log tells it, newest first. */
+/** The log entries of a token, newest first. */
 export function Life({ tokenId }: { readonly tokenId: string }) {
   const mayRead = useMay('log:read');
   const [page, setPage] = useState(1);
