@@ -3,7 +3,7 @@ import { managementPermissions, streams } from '@token-vault/contracts';
 import { hashApiKey } from '@token-vault/crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { anyone, refusal } from '../tokens/vault.ts';
-import { hearingLogger, openHouse, withoutTail, type House } from './house.ts';
+import { recordingLogger, openHouse, withoutTail, type House } from './house.ts';
 
 interface Made {
   readonly id: string;
@@ -74,7 +74,7 @@ async function hold({ principal }: Pick<Caller, 'principal'>) {
 async function sweep(): Promise<void> {
   await house.settle();
   const store = withoutTail(house.vault.log);
-  const { failures } = await house.keep({ store, logger: hearingLogger() }).runOnce();
+  const { failures } = await house.keep({ store, logger: recordingLogger() }).runOnce();
   expect(failures).toBe(0);
 }
 

@@ -9,7 +9,7 @@ import { waitUntil, fieldsOf } from '@token-vault/test-support';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createCommandHandlers, createTenantCommands, startHousekeeping } from '../../src/index.ts';
 import { anyone, card } from '../tokens/vault.ts';
-import { hearingLogger, openHouse, withoutDestruction, withoutTail, type House } from './house.ts';
+import { recordingLogger, openHouse, withoutDestruction, withoutTail, type House } from './house.ts';
 
 let house: House;
 beforeEach(async () => {
@@ -230,7 +230,7 @@ describe('the checkpoint', () => {
     const { handlers, context } = dying();
     await handlers.deleteToken?.(input({ id }), context());
     let failures = 0;
-    const logger = hearingLogger();
+    const logger = recordingLogger();
     house.keep({
       logger,
       keyRing: {

@@ -118,10 +118,10 @@ export function withoutTail(store: EventStore): EventStore {
   };
 }
 
-export interface HeardLogger extends Logger {
+export interface RecordingLogger extends Logger {
   readonly messages: string[];
 }
-export function hearingLogger(): HeardLogger {
+export function recordingLogger(): RecordingLogger {
   const messages: string[] = [];
   const log = (_fields: object, message: string): void => void messages.push(message);
   return { messages, debug: log, info: log, warn: log, error: log };

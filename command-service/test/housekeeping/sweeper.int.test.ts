@@ -4,7 +4,7 @@ import { EventStoreUnavailableError, type EventStore } from '@token-vault/event-
 import { waitUntil } from '@token-vault/test-support';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { anyone, card } from '../tokens/vault.ts';
-import { hearingLogger, openHouse, withoutTail, type House } from './house.ts';
+import { recordingLogger, openHouse, withoutTail, type House } from './house.ts';
 
 const hour = 60 * 60 * 1000;
 const second = 1000;
@@ -12,7 +12,7 @@ let house: House;
 beforeAll(async () => {
   house = await openHouse();
   // A leader sweeps at once. In the first test its sweep might come before the sweep whose report is checked.
-  const logger = hearingLogger();
+  const logger = recordingLogger();
   sweeper(house.vault.log, logger);
   await waitUntil(() => logger.messages.includes('leads a task'), { what: 'a leader' });
 });
@@ -22,7 +22,7 @@ beforeEach(async () => {
 });
 afterAll(() => house.close());
 
-const sweeper = (store: EventStore = house.vault.log, logger = hearingLogger()) =>
+const sweeper = (store: EventStore = house.vault.log, logger = recordingLogger()) =>
   house.keep({ store: withoutTail(store), logger });
 /** Ten seconds after the start of the test's clock. */
 const expires_at = '2030-01-01T00:00:10Z';
@@ -207,7 +207,7 @@ describe('a sweep with a failure', () => {
     ];
     vault.clock.advance(10 * second);
     await house.settle();
-    const logger = hearingLogger();
+    const logger = recordingLogger();
     const { failures } = await sweeper(failing(broken.id, new Error('broken')), logger).runOnce();
     expect(failures).toBe(1);
     expect(logger.messages).toContain('an expired entity could not be ended');
