@@ -101,7 +101,7 @@ function openProxy(options: EgressBrokerOptions) {
 
 const read = ({ stream }: Answer): Promise<string> => text(stream?.body ?? Readable.from([]));
 
-/** How the last exchange ended, as the log has it. */
+/** The outcome of the last exchange in the log. */
 async function ending(): Promise<unknown> {
   const ends = async () => {
     const found: unknown[] = [];

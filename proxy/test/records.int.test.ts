@@ -37,6 +37,8 @@ let store: EventStore;
 let arrivals: (readonly string[])[];
 let answering: (request: IncomingMessage, response: ServerResponse) => void;
 let url: string;
+/** The body of the destination's last answer. */
+let bodyOfAnswer: Readable | undefined;
 /** Makes the next appends fail. */
 let isLogDown: boolean;
 
@@ -89,7 +91,11 @@ function openProxy(change: Partial<ProxyDependencies> = {}) {
     expressions: createExpressions(createInlineWorkers()),
     logger: silentLogger,
     guess: (_context, _isMiss, work) => work(),
-    send: broker.send,
+    async send(request) {
+      const answer = await broker.send(request);
+      bodyOfAnswer = answer.body;
+      return answer;
+    },
     takeTokens: async ({ tokens }, context) => ({
       madeAt: new Map(),
       use: [...tokens.keys()].map((token_id) =>
@@ -162,11 +168,11 @@ describe('the record of a proxied request', () => {
 
 describe('an answer that breaks off while the rights of its caller are looked up', () => {
   it('is cut, and the log has its end', async () => {
-    let breakOff: () => void = () => undefined;
+    let disconnect: () => void = () => undefined;
     answering = (_request, response) => {
       response.writeHead(200, { 'content-length': '10' });
       response.write('half');
-      breakOff = () => response.destroy();
+      disconnect = () => response.destroy();
     };
     const tenantId = randomUUID();
     const principal = principalOf(tenantId);
@@ -174,8 +180,8 @@ describe('an answer that breaks off while the rights of its caller are looked up
     const renewed: RequestContext['renewed'] = async () => {
       looks += 1;
       if (looks === 2) {
-        breakOff();
-        await new Promise((resolve) => setTimeout(resolve, 100));
+        disconnect();
+        await waitUntil(() => bodyOfAnswer?.destroyed, { what: 'the end of the answer' });
       }
       return createRequestContext({ principal, traceId: 't', now: new Date() });
     };

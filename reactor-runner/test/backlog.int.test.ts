@@ -79,7 +79,7 @@ function handle({ invocation }: InvocationHistory, claim: () => void = () => und
   return over.promise;
 }
 
-/** How often the read model was read, or its tables were missing. */
+/** The number of reads of the read model, including those that failed because its tables were missing. */
 let lookCount = 0;
 const countingPool = {
   query: (query: string, values: unknown[]) => {
@@ -107,7 +107,7 @@ async function wait(tenantId: string, count: number): Promise<string[]> {
 
 const runsOf = (tenantId: string) => runs.filter((run) => run.tenantId === tenantId);
 
-/** Waits for a few more looks at the read model, of which one may have begun before. */
+/** Waits until the read model was read a few more times. The first of these reads may have begun before the call. */
 async function looks(): Promise<void> {
   const before = lookCount;
   await waitUntil(() => lookCount >= before + 4, { what: 'more looks' });

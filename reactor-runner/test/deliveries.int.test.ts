@@ -149,7 +149,7 @@ describe('a delivery', () => {
   } as const;
   const card = { type: 'card', id: 'tok' } as const;
 
-  /** The invoker loses its rights while the tokens are read that the code was shown. */
+  /** The invoker loses its rights while the delivery reads the tokens that the code was shown. */
   function lostWhileReading(): Partial<DeliveryRights> {
     let isThere = true;
     return {

@@ -67,7 +67,7 @@ describe.skipIf(process.platform !== 'linux')('runs that wait for the network', 
   it('take a place again when they continue, and leave it again', async () => {
     const test = await pool({ maxChildren: 2 });
     const hostCalls: HostCalls = { fetch: () => new Promise(() => undefined) };
-    // Each pause is longer than the sandbox needs to see that the run waits: a few looks, one each 25 ms.
+    // The loop and the pause each last longer than the sandbox takes to notice them: it measures every 25 ms, and needs several equal results.
     const alternates = handler(`fetch('https://slow.example/').catch(() => undefined);
       for (;;) {
         const until = Date.now() + 300;
@@ -125,7 +125,7 @@ describe.skipIf(process.platform !== 'linux')('runs that wait for the network', 
     ];
     await waitUntil(() => asked() === 2);
     await waitUntil(() => test.pool.stats().waiting === 1);
-    // Enough checks for the other one.
+    // The sandbox measures every 25 ms. After twenty measurements the other run would have left its place.
     for (let looks = 0; looks < 20; looks++) {
       await new Promise((resolve) => setTimeout(resolve, 25));
       expect(test.pool.stats()).toMatchObject({ busy: 2, waiting: 1 });

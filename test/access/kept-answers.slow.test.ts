@@ -8,7 +8,7 @@ import { passDecisionTime, useReceiver } from '../world/receivers.ts';
 import { rule } from '../world/rules.ts';
 import { type Caller, useVault } from '../world/vault.ts';
 
-// The answer of a run with an idempotency key is decided, then stored, then sent. What is withdrawn while it is stored counts (ADR 16).
+// The answer of a run with an idempotency key is decided, then stored, then sent. A withdrawal of a right while it is stored has effect (ADR 16).
 
 const number = cardNumber();
 const vault = useVault();

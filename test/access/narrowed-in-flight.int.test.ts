@@ -10,7 +10,7 @@ import { card, hiddenOf } from './hidden.ts';
 import { everything, permissions, rule, type Rights } from './rights.ts';
 import { openTwins, type Twins } from './twins.ts';
 
-/** Longer than the time after which the caller is authenticated again when the body is complete. */
+/** Longer than the time after which the vault authenticates the caller again and looks again at the tokens of an answer. */
 const bodyTookMs = 150;
 const [hidden] = hiddenOf;
 const masking: Rights = { permissions: [...permissions], rules: [] };
@@ -55,22 +55,36 @@ async function tellWhile(asked: Asked, change: (id: string) => Asked) {
   });
 }
 
-/** The answer to `ask` while the read model of tokens is locked and the caller's rights change. */
+/** Locks the read model of tokens, so that queries of it and its projection wait. */
+async function lockTokens() {
+  const client = await twins.pool.connect();
+  await client.query('begin; lock table rm_tokens.token in access exclusive mode');
+  const waiting = `select from pg_locks where relation = 'rm_tokens.token'::regclass and not granted`;
+  return {
+    /** Resolves when a query or the projection waits for the lock. */
+    isAwaited: () =>
+      waitUntil(async () => (await client.query(waiting)).rowCount, { what: 'a wait for the lock' }),
+    async release() {
+      await client.query('commit');
+      client.release();
+    },
+  };
+}
+
+/** The answer to `asked` while the read model of tokens is locked and the caller's rights change. */
 async function tellAcross(asked: Asked, change: (id: string) => Asked) {
   const caller = await newCaller(twins, cast.manager, { type: 'private', ...everything });
-  const held = await twins.pool.connect();
-  await held.query('begin; lock table rm_tokens.token in access exclusive mode');
+  const lock = await lockTokens();
   const telling = tell(twins, caller, asked);
-  await delay(bodyTookMs);
-  // The lock also delays the read models.
+  await lock.isAwaited();
+  // The lock also delays the read models, so this answer does not wait for them.
   await tell(twins, cast.manager, change(caller.id), { isAsync: true });
   await delay(bodyTookMs);
-  await held.query('commit');
-  held.release();
+  await lock.release();
   return telling;
 }
 
-/** The answers are those to a caller whose rights were never others. */
+/** The answers equal those to a caller that has had the new rights from the start. */
 async function expectPresentRights(tellWhileChanged: typeof tellWhile, asked: Asked): Promise<void> {
   const narrowed = await tellWhileChanged(asked, (id) => ({
     operation: 'updateApplication',
@@ -113,13 +127,12 @@ describe('a token that expires while the vault answers', () => {
     await must(twins, cast.author, { operation: 'createToken', body });
     const asked: Asked =
       operation === 'listTokens' ? { operation } : { operation, body: { query: 'type:token' } };
-    const held = await twins.pool.connect();
-    await held.query('begin; lock table rm_tokens.token in access exclusive mode');
+    const lock = await lockTokens();
     const telling = tell(twins, caller, asked);
+    await lock.isAwaited();
     await delay(bodyTookMs);
     twins.clock.advance(60_000);
-    await held.query('commit');
-    held.release();
+    await lock.release();
     const { body: answer } = await telling;
     expect(answer).toHaveProperty('pagination');
     expect(JSON.stringify(answer)).not.toContain('short-lived');
@@ -179,7 +192,7 @@ describe('an answer whose tokens others change while it is made', () => {
   const change = (body: Json = { data: `version ${++versions}`, mask: '{{ data }}' }) =>
     must(twins, cast.author, { operation: 'updateToken', params: { id: 'shared' }, body });
 
-  /** The answer, while `change` is done each time that the token is opened. What the log says is shown of which token. */
+  /** The answer when `changed` is called each time that the token is opened, and the transforms of the tokens by the log. */
   async function tellWhileOpened(id: string, asked: Asked, changed: () => Promise<unknown>) {
     const caller = await newCaller(twins, cast.manager, seesMasked);
     let isChanging = false;
@@ -263,15 +276,13 @@ describe('a token that others change after a patch and before its answer leaves'
     const caller = await newCaller(twins, cast.manager, changesMasked);
     const body = { id: 'patched', type: 'token', data: 'as it was', mask: '{{ data }}', containers: ['/a/'] };
     await must(twins, cast.author, { operation: 'createToken', body });
-    const held = await twins.pool.connect();
-    await held.query('begin; lock table rm_tokens.token in access exclusive mode');
+    const lock = await lockTokens();
     const telling = tell(twins, caller, patch({ metadata: { of: 'the patch' } }));
-    await delay(bodyTookMs);
+    await lock.isAwaited();
     twins.clock.advance(1);
     if (change !== undefined) await tell(twins, cast.author, patch(change), { isAsync: true });
     await delay(bodyTookMs);
-    await held.query('commit');
-    held.release();
+    await lock.release();
     const { body: answer } = await telling;
     await must(twins, cast.author, { operation: 'deleteToken', params: { id: 'patched' } });
     return JSON.stringify(answer);

@@ -82,13 +82,13 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-/** The ways of a text to code, all of which give it as `text`. */
+/** The sources from which code gets a text. `args` gives the arguments, `read` the expression of the code for the text. */
 const sources: Readonly<
   Record<string, { readonly read: () => string; readonly args: () => Promise<object> }>
 > = {
   'an argument': {
     read: () => 'args.text',
-    // The expression of the caller is evaluated: `{{` as text.
+    // The vault evaluates the expressions of the caller. This one gives the text `{{`.
     args: async () => Promise.resolve({ text: `{{ '{{' }} ${other} }}` }),
   },
   'an argument in JSON': {
@@ -109,7 +109,7 @@ const sources: Readonly<
   },
 };
 
-/** What code does with the text. The result is the text, unless it was evaluated. */
+/** The operations to which code passes the text. Each gives the text back, unless the text was evaluated. */
 const uses: Readonly<Record<string, string>> = {
   'another reactor': '(await svc.reactors.react(args.inner, { args: { text } })).raw.got',
   detokenize: '(await svc.detokenize({ text })).data.text',
@@ -122,7 +122,7 @@ describe.each(Object.entries(sources))('%s that code passes on', (_name, { read,
   });
 });
 
-/** What code does to a text on its way. The result is no expression that the caller was given the right to. */
+/** Changes of the text by code. Each makes an expression out of a text that was none; the caller has no right to the token that it names. */
 const changes: Readonly<Record<string, readonly [change: string, text: string]>> = {
   nothing: ['text', `{{ '{{' }} ${other} }}`],
   'lower case': ['text.toLowerCase()', `{{ '{{' }} ${other.toUpperCase()} }}`],
@@ -157,7 +157,7 @@ describe('A text that code with expressions of its own passes on', () => {
   );
 });
 
-/** What becomes of a token that a text of the caller names, and of a result that holds its data. */
+/** Code that gets the data of a token by a text of the caller, waits, sends the data to a server, and answers with it. */
 const ways: Readonly<Record<string, string>> = {
   detokenize: `const got = (await svc.detokenize({ text })).data.text;
     await fetch(args.url + 'hold'); await fetch(args.url + 'sent?' + encodeURIComponent(got)); return { raw: { got } };`,
@@ -281,7 +281,7 @@ describe('An expression that names no token', () => {
   });
 });
 
-/** Ways of a text to an expression of code. The last answer is what it gave, or the status of the error. */
+/** Code that answers with the value of `use`, or with the status of its error. */
 const outcomes = (use: string) =>
   `return { raw: await (${use}).then((got) => ({ got }), ({ status }) => ({ status })) };`;
 const evaluations: Readonly<Record<string, (given: string) => string>> = {

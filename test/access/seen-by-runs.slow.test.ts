@@ -48,7 +48,7 @@ const withdrawals: Readonly<Record<string, () => Promise<unknown>>> = {
 /** The application may delete the card and do anything in another container. */
 const narrowToMine = () =>
   narrow([rule({ permissions: ['token:delete'] }), rule({ priority: 2, container: '/mine/' })]);
-/** Rights that are withdrawn from an application, which then ends the token. They must not come back by that. */
+/** Withdrawals of rights after which the application ends the token or makes another of its id. This must not give the rights back. */
 const goings: Readonly<Record<string, () => Promise<unknown>>> = {
   'may not read the card, and deletes it': async () => {
     await narrowToMine();
@@ -203,7 +203,7 @@ describe('the answer of a run whose code was shown a card by req.svc', () => {
   });
 });
 
-/** Requests that fail or succeed by the data of the card, so the code learns about it from errors. */
+/** Requests whose success depends on the data of the card, so their errors give the code information about it. */
 const telling = {
   detokenize: `svc.detokenize({ a: "{{ " + args.id + " | json: '$.nothing' }}" })`,
   update: `svc.tokens.update(args.id, { fingerprint_expression: "{{ data | json: '$.nothing' }}" })`,
@@ -222,7 +222,7 @@ describe('the answer of a run whose code learned about a card by an error', () =
   });
 });
 
-/** Requests by which the code learns about data from a number or an error only. */
+/** Requests whose answers give the code information about data by a number or an error only. */
 const counting = {
   'a search of size 0': "svc.tokens.search({ query: 'data:' + args.value, size: 0 })",
   'a page beyond the last one': "svc.tokens.search({ query: 'data:' + args.value, page: 2 })",

@@ -13,7 +13,7 @@ interface Target {
   readonly managementKey: string;
 }
 
-/** What the strikes of one round did. */
+/** The result of the strikes of one round. */
 export interface Strikes {
   readonly count: number;
   /** The number of answers by status. */

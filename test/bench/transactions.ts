@@ -1,4 +1,4 @@
-// How fast transactions are filled and ended, by how much is in them (issue 18, B4: linear, and the commit of 10,000 within 2 s).
+// The time to fill and to end a transaction, by its number of tokens (issue 18, B4: linear, and the commit of 10,000 within 2 s).
 import { createClient } from '@token-vault/test-support';
 import { median } from './load.ts';
 import type { Server } from './server.ts';

@@ -58,6 +58,7 @@ export class KilledVault {
     const end = new AbortController();
     const lives = Array.from({ length: clients }, () => this.ledger.live(client, end.signal));
     await this.#acknowledges(clients);
+    // The kill comes at a random moment of the load.
     await sleep(randomInt(600));
     await this.#kill(manner);
     end.abort();
@@ -92,6 +93,7 @@ export class KilledVault {
       case 'the vault, twice': {
         await this.vault.kill();
         const recovering = spawnStandalone({ dataDir: this.#dataDir });
+        // The second kill comes at a random moment of the start.
         await sleep(randomInt(200, 1500));
         recovering.signal('SIGKILL');
         return void (await recovering.exited);

@@ -134,6 +134,7 @@ export class DistributedVault {
     }
   }
 
+  /** A client that invokes a reactor, at most ten times a second. */
   async #invoke(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const body = { args: { word: 'hello' } };
@@ -202,7 +203,7 @@ export class DistributedVault {
     ];
   }
 
-  /** Seals and verifies the log by the command line. Gives what is wrong with the log or its seals. Only for a vault without load. */
+  /** Seals and verifies the log by the command line. Gives the faults of the log and of its checkpoints. Only for a vault without load. */
   async sealFindings(): Promise<readonly string[]> {
     const environment = {
       EVENT_STORE: 'eventstoredb',

@@ -11,7 +11,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { DistributedVault } from './distributed-vault.ts';
-import { ageKeys } from './surroundings.ts';
+import { ageKeys } from './aged-keys.ts';
 
 /** How long a store or the broker is stopped: 30 s with TEST_RUNS=full. */
 const awayMs = runsOf(30_000, 0.3);
@@ -144,6 +144,7 @@ describe.skipIf('missing' in started)(`a vault of many processes under load${rea
         status: 503,
         retryAfter: '1',
       });
+      // The clients of the load continue for five seconds without Postgres.
       await sleep(5_000);
       await vault.startPostgres();
     });

@@ -3,7 +3,8 @@ import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { DistributedVault } from './distributed-vault.ts';
-import { ageKeys, surroundingsOf } from './surroundings.ts';
+import { ageKeys } from './aged-keys.ts';
+import { serverFaults } from './server-faults.ts';
 
 // A quarter of an hour: `TEST_RUNS=full npm run test:all -- --project slow test/distributed/kills`. CI has the kills of
 // faults.slow.test.ts.
@@ -27,16 +28,16 @@ describe.skipIf('missing' in started)(`random kills of a vault of many processes
 
   /**
    * `kill -9` of any process of the stack, of the broker, of a session of Postgres, or a cut of the event store, also
-   * while others are starting again.
+   * while others are starting again. Each comes at a random moment.
    */
   async function killAny(): Promise<void> {
     await sleep(randomInt(longestPauseMs));
-    const surroundings = surroundingsOf(vault);
+    const servers = serverFaults(vault);
     const running = (await vault.members()).filter(({ pid }) => pid !== null);
-    const names = [...running.map(({ name }) => name), ...Object.keys(surroundings)];
+    const names = [...running.map(({ name }) => name), ...Object.keys(servers)];
     const name = names[randomInt(names.length)] ?? '';
     counts.set(name, (counts.get(name) ?? 0) + 1);
-    await (surroundings[name]?.() ?? vault.kill(name));
+    await (servers[name]?.() ?? vault.kill(name));
   }
 
   it.each(Array.from({ length: kills / perRound }, (_, round) => round + 1))(

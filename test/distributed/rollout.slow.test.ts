@@ -105,8 +105,10 @@ it('a release whose projectors are replaced first loses no request when its firs
     const data = { token_id: 'praised', token_type: 'token', key_ids: [] };
     const event = newEvent(TokenDeleted, data, { id: randomUUID(), metadata });
     await next.append('praise', [{ ...event, type: 'TokenPraised', version: 1 } as never], 'any');
+    // The events come over five seconds of traffic, so that processes of this release meet them during requests.
     await sleep(100);
   }
+  // A process that waits in vain for its read models reports that after two seconds (rules.md §1).
   await sleep(2_000);
   await traffic.stop();
   expect(traffic.wrong).toEqual([]);

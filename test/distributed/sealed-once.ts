@@ -10,8 +10,8 @@ interface Tenant {
 }
 
 /**
- * Seals the log, and counts by its checkpoints: each event of a tenant must be covered by exactly one. Gives the differences. This check
- * knows nothing of how the vault verifies.
+ * Reads a sealed log and counts the events of each tenant that its checkpoints cover: exactly one checkpoint must cover each event. Gives the
+ * differences. This check shares no code with the verification of the vault.
  */
 export async function notSealedOnce(store: EventStore): Promise<string[]> {
   const tenants = new Map<string, Tenant>();

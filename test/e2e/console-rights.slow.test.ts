@@ -93,7 +93,7 @@ const rights = fc
   .record({ rules, permissions: fc.subarray(['token:read', 'token:delete']) })
   .filter((granted) => granted.rules.length + granted.permissions.length > 0);
 
-/** How a read was answered. */
+/** The transform by which the answer to a read shows the card. */
 function shownIn({ status, text }: { readonly status: number; readonly text: string }): string {
   if (status === 403) return 'none';
   if (text.includes(number)) return 'reveal';
@@ -133,7 +133,7 @@ describe('the access of applications', () => {
         seen.add(`${real.transform} ${real.with_reason}`);
       }
     }
-    // The generated rights reach every way of showing, and a reason that makes a difference.
+    // There are four transforms. With more pairs, the rights include some by which a reason changes the transform.
     expect(seen.size).toBeGreaterThan(4);
   });
 });

@@ -17,10 +17,10 @@ interface Arrived {
 
 export interface Destination {
   readonly url: string;
-  /** Of its certificate, for NODE_EXTRA_CA_CERTS. */
+  /** The file of its certificate, for NODE_EXTRA_CA_CERTS. */
   readonly caFile: string;
   readonly arrived: Arrived[];
-  /** How the next requests are answered, once their bodies are there; by default 200 and their number. */
+  /** Answers each request when its body is complete. By default with 200 and the number of requests so far. */
   answer: (request: Arrived, response: ServerResponse) => void;
   /** Serves a connection that another server has accepted. */
   take(socket: Socket): void;
@@ -29,7 +29,7 @@ export interface Destination {
 
 const subject = ['-subj', '/CN=destination', '-addext', 'subjectAltName=IP:127.0.0.1,DNS:localhost'];
 
-/** A real HTTPS server with a certificate of its own making, as a provider of payments. */
+/** A real HTTPS server with a self-signed certificate, in the place of a payment provider. */
 export async function startDestination(): Promise<Destination> {
   const directory = mkdtempSync(path.join(tmpdir(), 'vault-destination-'));
   const [keyFile, caFile] = [path.join(directory, 'key.pem'), path.join(directory, 'ca.pem')];

@@ -25,7 +25,7 @@ let dataDir: string;
 let destination: Destination;
 let usual: Destination['answer'];
 let vault: StandaloneProcess;
-/** Of a tenant whose plan lets it send anywhere. */
+/** The management key of a tenant whose plan lets it send anywhere. */
 let managementKey: string;
 let manager: Client;
 let key: string;
@@ -60,7 +60,7 @@ const proxied = (trace: string, to: string, path = '/proxy') =>
   });
 const newProxy = (to: string) =>
   manager.request<Proxy>('POST', '/proxies', { body: { name: 'p', destination: to } });
-/** Through a configured proxy, whose destination is the origin of `to`. */
+/** Sends a request through a configured proxy whose destination is the origin of `to`. */
 async function configured(trace: string, to: string): Promise<Response> {
   const { origin, pathname } = new URL(to);
   const { id } = (await newProxy(origin)).body;
@@ -164,7 +164,7 @@ describe('a request whose framing is ambiguous', () => {
 });
 
 describe('the corpus of private places', () => {
-  /** Of 127.0.0.1 the operator has opened the address, since the destination of this test is there; nothing listens at 443. */
+  /** The operator allows requests to 127.0.0.1, where the destination of this test is. Nothing listens at port 443 there. */
   const isOpened = (to: string) =>
     /\/(127\.0\.0\.1|2130706433|0177\.0\.0\.1|0x7f\.1|127\.1|localhost|\[::ffff:[\w.:]+\])\/$/.test(to);
 

@@ -37,7 +37,7 @@ describe('a vault that is killed while code runs and other invocations wait', ()
       await new Promise((resolve) => setTimeout(resolve, 9_000));
       return { tokenize: 'output' };
     };`);
-    // So slow that most of them still wait when the vault is killed, while `endless` has one of the places.
+    // Each run takes 300 ms, so that most of them still wait when the vault is killed. `endless` occupies one of the places.
     slow = await vault.makeReactor(`module.exports = async (req) => {
       await new Promise((resolve) => setTimeout(resolve, 300));
       return { raw: req.args.n };
@@ -71,7 +71,7 @@ describe('a vault that is killed while code runs and other invocations wait', ()
     expect(await messagesOf(endless)).toEqual(['Reactor created', 'Reactor invoked']);
     const count = waitingCount + 1;
     await waitUntil(() => deliveredIds().size === count, { timeoutMs: 150_000, what: 'all deliveries' });
-    // At most two others ran beside it.
+    // At most two other runs were under way at the kill.
     const returned = new Set(results().map(({ body }) => body.raw));
     returned.delete(undefined);
     expect(returned.size).toBeGreaterThanOrEqual(waitingCount - 2);

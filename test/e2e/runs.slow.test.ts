@@ -168,7 +168,7 @@ describe('webhook secrets that overlap', () => {
   };
   const deliveriesOf = (id: string): readonly Delivery[] =>
     receiver.deliveries.filter(({ headers }) => headers['webhook-id'] === id);
-  /** Which of the secrets sign a delivery that signs with no other. */
+  /** The names of the secrets by which a delivery is signed, and the number of its signatures. */
   const signers = (delivery: Delivery | undefined, secrets: Readonly<Record<string, string>>) => {
     if (!delivery) return 'no delivery';
     const names = Object.keys(secrets).filter((name) => isSigned(delivery, secrets[name] ?? ''));

@@ -9,7 +9,7 @@ export interface Database {
   ) => Promise<pg.QueryResult<Row>>;
 }
 
-/** A connection to the database of the vault, for the tests of the file. Triggers are disabled, as an attacker who can write can do. */
+/** A connection to the database of the vault, for the tests of the file. Triggers are disabled: an attacker who can write can do that too. */
 export function useDatabase(vault: TestVault): Database {
   let client: pg.Client;
   beforeAll(async () => {

@@ -4,7 +4,7 @@ import { startDestination, type Destination } from '../e2e/destination.ts';
 import { startGate, type Gate } from '../e2e/gate.ts';
 import { startReceiver, type Receiver } from '../e2e/receiver.ts';
 
-/** Stands for an object that a hook makes later, and makes anew for each test. */
+/** A reference to an object that a hook makes later, and makes again for each test. */
 const standIn = <Made extends object>(current: () => Made): Made =>
   new Proxy({} as Made, {
     get: (_target, name) => Reflect.get(current(), name) as unknown,

@@ -15,7 +15,7 @@ beforeEach(async () => {
   await Promise.all(ids.map((id) => vault.create({ id, type: 'token', data: id })));
 });
 
-/** Deletes all tokens; from the second chunk on the caller is what `then` says. */
+/** Deletes all tokens. From the second chunk on, `then` gives the caller. */
 async function removeAll(then: () => Promise<TestVault['principal']>): Promise<DeleteTokensAnswer> {
   let chunks = 0;
   const principalNow = () => {

@@ -29,7 +29,7 @@ const caller = (rules: AccessRule[], permissions: Permission[] = []): Principal 
   rules,
   permissions,
 });
-/** The case of the review: a public key that may update. */
+/** A caller with a public key that may update tokens and not read them. */
 const updater = () => ({ as: { ...caller([], ['token:update']), applicationType: 'public' } as Principal });
 const createCard = () =>
   vault.create({

@@ -35,7 +35,7 @@ const rule = (changes: Partial<AccessRule>): AccessRule => ({
   ...changes,
 });
 
-/** Whether the result of a run may be shown, whose code was told of the token, while its application has these rules. */
+/** Whether the result of a run may be shown. Its code got information about the token, and its application has these rules. */
 async function isShown(shown: Partial<TokenShowing>, rules: readonly AccessRule[]): Promise<boolean> {
   const { log: store, keyRing, clock } = vault;
   const application: Principal = { ...anyone({ tenant: vault.principal.tenant }), rules };
@@ -90,7 +90,7 @@ const patch = (body: object, as: Principal, transaction?: string): Promise<Answe
 const tellingOf = ({ tokens = [] }: { readonly tokens?: readonly AnswerToken[] }, id = 'tok') =>
   tokens.filter((token) => token.id === id && token.by === 'seen').map(({ shown }) => shown);
 
-/** The readings of the token on record. */
+/** The transforms of the recorded readings of the token. */
 const readings = async (): Promise<unknown[]> =>
   (await vault.events()).flatMap(({ type, data }) => {
     if (type !== 'TokensRead' || data['operation'] !== 'read') return [];

@@ -62,10 +62,10 @@ export interface CallOptions {
 }
 type Input = { params?: unknown; query?: unknown; body?: unknown };
 
-/** A caller with all token permissions on all containers, in plaintext. */
 /** For tests without code of reactors. */
 export const noActor = (): Promise<undefined> => Promise.resolve(undefined);
 
+/** A caller with all token permissions on all containers, in plaintext. */
 export const anyone = (changes: Partial<Principal> = {}): Principal => ({
   tenant: { id: randomUUID(), plan: 'enterprise', settings: {} },
   actor: { kind: 'application', id: 'app' },

@@ -266,7 +266,7 @@ function describeSealing(): void {
   it('never signs an event twice, although another sealer has signed a part of the stretch meanwhile', async () => {
     await write(4);
     const { store, sealer } = log;
-    // Another process, whose lock was lost with its connection, goes on with a head that it took earlier.
+    // Another process, whose lock was lost with its connection, continues with a head that it read earlier.
     const until = await positionOf(log, 2);
     const earlier: EventStore = { ...store, head: () => Promise.resolve(until) };
     await sealLog({ ...sealer, store: { ...earlier, readStoredBackwards: none } });

@@ -120,13 +120,19 @@ describe('a caller that is looked up while other callers are revoked', () => {
     setup.accessGeneration = String(Number(setup.accessGeneration) + 1);
     setup.watch.forget();
   };
-  /** A revocation comes during each look-up, and checking the row takes longer than the lease. */
-  function haveSlowChecks() {
+  /**
+   * A revocation comes during each look-up, and checking the row takes longer than the lease, so the test waits for that time. Gives a
+   * promise that resolves when the first check begins.
+   */
+  function haveSlowChecks(): { readonly begun: Promise<void> } {
+    const { promise, resolve } = Promise.withResolvers<void>();
     setup.beforeQuery = async () => revokeAnother();
     setup.beforeLogRead = async () => {
+      resolve();
       await delay(leaseMs + 50);
       revokeAnother();
     };
+    return { begun: promise };
   }
 
   it('is found although the check of its row takes longer than a revocation: an equal row is not checked again', async () => {
@@ -136,10 +142,10 @@ describe('a caller that is looked up while other callers are revoked', () => {
   });
 
   it('is checked again when its row has changed since', async () => {
-    haveSlowChecks();
+    const { begun } = haveSlowChecks();
     const found = setup.authenticator.authenticate(key);
     found.catch(() => undefined);
-    await delay(leaseMs / 2);
+    await begun;
     await setup.pool.query(
       `update rm_applications.application set permissions = '["token:read","token:use"]'`,
     );

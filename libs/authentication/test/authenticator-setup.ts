@@ -42,7 +42,7 @@ const makeHashes = () => ({
     signature === macOf(statement, Number(signature?.split('.')[1])),
 });
 
-/** What a test gives and changes while it runs. */
+/** The state that a test sets and changes while it runs. */
 const makeState = () => ({
   hashes: makeHashes(),
   /** The events of a stream in the log, by revision. */

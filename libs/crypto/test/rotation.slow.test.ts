@@ -117,6 +117,7 @@ describe('the rotation of a tenant key', () => {
     const lock = `select pg_advisory_lock(hashtext('key_ring.rotation'), hashtext($1))`;
     await interrupted.query(lock, [`the key of tenant ${tenantId}`]);
     const rotated = Promise.allSettled([ring.rotateTenant(tenantId)]);
+    // The rotation tries to take the lock every 100 ms and does not show its attempts. The lock is held during the first ones.
     await delay(200);
     interrupted.release(true);
     expect(await rotated).toMatchObject([{ status: 'fulfilled' }]);

@@ -83,7 +83,7 @@ describe('an answer that is passed on', () => {
       async () => {
         const isStill = before === written;
         before = written;
-        // Nothing tells that a server waits. It does when it has written nothing for a while.
+        // Node has no event for a server that waits for its reader. A server that has written nothing for 200 ms waits.
         await new Promise((resolve) => setTimeout(resolve, 200));
         return isStill && before === written;
       },

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { limits, quoteExpressions, substituteTokens, type Json } from '../src/index.ts';
 import { newRequest } from './support.ts';
 
-/** What the receiver is given, when every token has the data `secret`. */
+/** The value that the receiver gets when every token has the data `secret`. */
 const arrived = (value: Json): Promise<Json> =>
   substituteTokens(newRequest(), quoteExpressions(value), () => ({ data: 'secret', token: null }));
 

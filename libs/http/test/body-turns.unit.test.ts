@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { BodyTurns } from '../src/body-turns.ts';
 
 const large = 640 * 1024;
-/** The pause after a large body that was parsed in no time: what follows from it takes 10 ms. */
+/** The pause after a large body that was parsed in no time: the work that follows from it takes 10 ms. */
 const pauseMs = 40;
 let now: number;
 let turns: BodyTurns;

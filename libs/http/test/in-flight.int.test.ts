@@ -70,7 +70,7 @@ describe('the metrics', () => {
   };
   const anyTurn: Turn = { isOver: false, next: () => Promise.resolve(), end: () => undefined };
 
-  /** The sockets of scrapers that the server knows to be gone. */
+  /** The sockets of scrapers whose end the server has noticed. */
   let gone = 0;
 
   async function serve(by: Pick<ThreadShares, 'begin'> = shares): Promise<void> {

@@ -199,6 +199,7 @@ export async function openWorld({ stack, hasGateway = false }: WorldOptions = {}
     'a session that has expired': await makeSession(opener, revealer, { expires_at: soon() }),
     'a session': await makeSession(opener, revealer, {}),
   };
+  // The vault has the clock of the machine, so the session ends in real time.
   const until = Date.parse(soon());
   await new Promise((resolve) => setTimeout(resolve, Math.max(0, until - Date.now())));
 
