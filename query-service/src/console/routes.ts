@@ -1,6 +1,6 @@
 import { EntitiesRead, ForbiddenError, streams, type ConsoleOverview } from '@token-vault/contracts';
 import type { EventStore } from '@token-vault/event-store';
-import type { AuditTrail, HandlersOf } from '@token-vault/operations';
+import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
 import type { FairReads, Reader } from '../fair-reads.ts';
 import { countEntriesAfter, countLastHour, countWaitingRuns, readRates } from './queries.ts';
 import type { VaultState } from './vault-state.ts';
@@ -32,6 +32,29 @@ async function auditOf(
   return { unsigned_entries: await countEntriesAfter(reader, tenantId, '0', new Date(0)) };
 }
 
+async function overviewOf(
+  { reads, store, vault }: Omit<ConsoleDependencies, 'audit'>,
+  { now, principal }: RequestContext,
+): Promise<ConsoleOverview> {
+  const { id: tenantId } = principal.tenant;
+  const reader = reads.of(tenantId);
+  const [rates, waiting, projections, sealed, lastHour] = await Promise.all([
+    readRates(reader, tenantId, now),
+    countWaitingRuns(reader, tenantId),
+    vault?.projections() ?? [],
+    auditOf(store, reader, tenantId),
+    countLastHour(reader, tenantId, now),
+  ]);
+  return {
+    at: now.toISOString(),
+    rates,
+    runs_waiting: waiting,
+    projections,
+    audit: sealed,
+    last_hour: [...lastHour],
+  };
+}
+
 /** The state of a tenant, and the state of the vault for the tenant that operates it (docs/reference/console.md). */
 export function createConsoleHandlers({
   reads,
@@ -41,27 +64,9 @@ export function createConsoleHandlers({
 }: ConsoleDependencies): Pick<HandlersOf<'query'>, 'getConsoleOverview' | 'getVaultOperations'> {
   return {
     async getConsoleOverview(_input, context) {
-      const { now } = context;
-      const { id: tenantId } = context.principal.tenant;
-      const reader = reads.of(tenantId);
-      const [rates, waiting, projections, sealed, lastHour] = await Promise.all([
-        readRates(reader, tenantId, now),
-        countWaitingRuns(reader, tenantId),
-        vault?.projections() ?? [],
-        auditOf(store, reader, tenantId),
-        countLastHour(reader, tenantId, now),
-      ]);
+      const overview = await overviewOf({ reads, store, vault }, context);
       await audit.record(context, EntitiesRead, { entity_type: 'log', operation: 'read', entity_ids: [] });
-      return {
-        body: {
-          at: now.toISOString(),
-          rates,
-          runs_waiting: waiting,
-          projections,
-          audit: sealed,
-          last_hour: lastHour,
-        },
-      };
+      return { body: overview };
     },
 
     async getVaultOperations(_input, context) {

@@ -1,5 +1,5 @@
 import { EntitiesRead, NotFoundError, type UsageReport } from '@token-vault/contracts';
-import { isErased, type KeyRing } from '@token-vault/crypto';
+import { isErased, type KeyRing, type SealedValue, type Secret } from '@token-vault/crypto';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
 import type { Pool } from 'pg';
 import type { FairReads, Reader } from '../fair-reads.ts';
@@ -45,15 +45,9 @@ export function createTenantHandlers({ pool, reads, keyRing, audit }: TenantDepe
       const tenantId = context.principal.tenant.id;
       const sealed = await findWebhookSecret(pool, tenantId);
       if (!sealed) throw new NotFoundError('The webhook secret');
-      const place = { tenantId, entity: `tenant:${tenantId}`, field: 'webhook_secret' };
-      try {
-        const secret = await keyRing.open<string>(place, sealed);
-        await record(context, tenantId);
-        return { body: { secret: secret.expose() } };
-      } catch (error) {
-        if (isErased(error)) throw new NotFoundError('The webhook secret');
-        throw error;
-      }
+      const secret = await openWebhookSecret(keyRing, tenantId, sealed);
+      await record(context, tenantId);
+      return { body: { secret: secret.expose() } };
     },
 
     async getUsageReport({ query }, context) {
@@ -63,6 +57,21 @@ export function createTenantHandlers({ pool, reads, keyRing, audit }: TenantDepe
       return { body: { token_report: report } };
     },
   };
+}
+
+/** @throws NotFoundError when the tenant was deleted meanwhile */
+async function openWebhookSecret(
+  keyRing: TenantDependencies['keyRing'],
+  tenantId: string,
+  sealed: SealedValue,
+): Promise<Secret<string>> {
+  const place = { tenantId, entity: `tenant:${tenantId}`, field: 'webhook_secret' };
+  try {
+    return await keyRing.open<string>(place, sealed);
+  } catch (error) {
+    if (isErased(error)) throw new NotFoundError('The webhook secret');
+    throw error;
+  }
 }
 
 async function usageOf(

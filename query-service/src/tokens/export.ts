@@ -1,4 +1,4 @@
-import { decideTokenAccess, type TokenAccess } from '@token-vault/access';
+import { decideTokenAccess } from '@token-vault/access';
 import {
   authenticationReadModels,
   TokensExported,
@@ -65,18 +65,6 @@ export function createTokenExport({
     return (await pool.query<TokenRow>(pageAfter, [tenantId, after])).rows;
   }
 
-  async function openOne(row: TokenRow): Promise<ExportedToken | undefined> {
-    try {
-      return exported(
-        row,
-        (await openLastingData(keyRing, { tenantId: row.tenant_id, tokenId: row.id }, row)).expose(),
-      );
-    } catch (error) {
-      if (isErased(error)) return undefined;
-      throw error;
-    }
-  }
-
   return async function* (contextNow, { exportId, recipients }) {
     for (let after = ''; ;) {
       const context = await contextNow();
@@ -86,18 +74,11 @@ export function createTokenExport({
       after = last.id;
       await requireSignedRows(keyRing, context.principal.tenant, rows);
       const present = rows.filter((row) => !isExpired(row, context.now));
-      const named: DataOf<'TokensExported'>['tokens'] = [];
-      const revealed = present.filter((row) => {
-        const access = accessTo(context, row);
-        if (!access.isGranted || access.transform !== 'reveal') return false;
-        const { isBreakGlass: break_glass } = access;
-        named.push({ token_id: row.id, token_type: row.type, ...(break_glass && { break_glass }) });
-        return true;
-      });
-      const data = { export_id: exportId, recipients, tokens: named };
+      const revealed = present.flatMap((row) => revealedTo(context, row) ?? []);
+      const data = { export_id: exportId, recipients, tokens: revealed.map(({ entry }) => entry) };
       const [opened] = await Promise.all([
-        Promise.all(revealed.map(openOne)),
-        named.length > 0 ? audit.record(context, TokensExported, data) : undefined,
+        Promise.all(revealed.map(({ row }) => openForExport(keyRing, row))),
+        revealed.length > 0 ? audit.record(context, TokensExported, data) : undefined,
       ]);
       const tokens = opened.filter((token) => token !== undefined);
       yield { tokens, leftOut: present.length - revealed.length };
@@ -105,8 +86,34 @@ export function createTokenExport({
   };
 }
 
-const accessTo = ({ principal }: RequestContext, { id, container }: TokenRow): TokenAccess =>
-  decideTokenAccess(principal, 'token:read', { id, containers: [container] });
+/** Undefined when the token was deleted meanwhile. */
+async function openForExport(
+  keyRing: Pick<KeyRing, 'open'>,
+  row: TokenRow,
+): Promise<ExportedToken | undefined> {
+  const place = { tenantId: row.tenant_id, tokenId: row.id };
+  try {
+    return exported(row, (await openLastingData(keyRing, place, row)).expose());
+  } catch (error) {
+    if (isErased(error)) return undefined;
+    throw error;
+  }
+}
+
+/** A token that the caller may see in plaintext, with its entry in the record of the export. */
+interface RevealedRow {
+  readonly row: TokenRow;
+  readonly entry: DataOf<'TokensExported'>['tokens'][number];
+}
+
+/** Undefined when the rules do not reveal the token to the caller. */
+function revealedTo({ principal }: RequestContext, row: TokenRow): RevealedRow | undefined {
+  const { id, type, container } = row;
+  const access = decideTokenAccess(principal, 'token:read', { id, containers: [container] });
+  if (!access.isGranted || access.transform !== 'reveal') return undefined;
+  const { isBreakGlass: break_glass } = access;
+  return { row, entry: { token_id: id, token_type: type, ...(break_glass && { break_glass }) } };
+}
 
 /** The row without expressions that a caller set without seeing the data (rules.md §5). The importing vault would keep them for ever. */
 function withoutUnseen(row: TokenRow): TokenRow {
