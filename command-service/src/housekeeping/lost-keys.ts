@@ -65,6 +65,20 @@ async function endConfigured<State extends ReactorState | ProxyState>(
   return position !== undefined;
 }
 
+async function endTenant(store: EventStore, tenantId: string, context: RequestContext): Promise<boolean> {
+  const { position } = await execute({
+    store,
+    stream: streams.tenant(tenantId),
+    decider: {
+      ...tenantDecider,
+      decide: (state) => (state.kind === 'active' ? tenantDecider.decide(state, { kind: 'delete' }) : []),
+    },
+    command: undefined,
+    event: context.event.bind(context),
+  });
+  return position !== undefined;
+}
+
 /** The log names `task` as the actor. No key is changed. */
 export function createLostKeys(options: {
   readonly store: EventStore;
@@ -102,19 +116,6 @@ export function createLostKeys(options: {
       return false;
     },
 
-    async recordTenant(tenantId) {
-      const context = systemContext(tenantId, task, clock);
-      const { position } = await execute({
-        store,
-        stream: streams.tenant(tenantId),
-        decider: {
-          ...tenantDecider,
-          decide: (state) => (state.kind === 'active' ? tenantDecider.decide(state, { kind: 'delete' }) : []),
-        },
-        command: undefined,
-        event: context.event.bind(context),
-      });
-      return position !== undefined;
-    },
+    recordTenant: (tenantId) => endTenant(store, tenantId, systemContext(tenantId, task, clock)),
   };
 }

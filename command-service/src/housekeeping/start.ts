@@ -73,12 +73,6 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
     (error: unknown): undefined => {
       logger.warn({ ...errorFields(error), task }, 'a task of housekeeping failed');
     };
-  const sign = async (signal: AbortSignal): Promise<number | undefined> => {
-    const failed = noteFailure('upgrade');
-    const signed = await signGrants(options, signal).catch(failed);
-    if (signed !== undefined) await signRecords(options, signal).catch(failed);
-    return signed === undefined ? notThereYetMs : undefined;
-  };
   /** `work` gives the pause after it, when that is not the usual one. */
   const regularly = async (
     signal: AbortSignal,
@@ -93,7 +87,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
       await Promise.all([
         regularly(signal, () => sweep(signal).then(() => undefined)),
         regularly(signal, () => keySweep.pass(signal).then(() => undefined, noteFailure('key-sweep'))),
-        regularly(signal, sign),
+        regularly(signal, () => signOlderRecords(options, signal, noteFailure('upgrade'))),
         followErasures({ store, checkpoint, erasures, logger }, signal),
       ]);
     },
@@ -107,4 +101,15 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
       await Promise.allSettled(running);
     },
   };
+}
+
+/** Signs the records of an older release. Gives the pause before the next attempt when the read models do not exist yet. */
+async function signOlderRecords(
+  options: HousekeepingOptions,
+  signal: AbortSignal,
+  onFailure: (error: unknown) => undefined,
+): Promise<number | undefined> {
+  const signed = await signGrants(options, signal).catch(onFailure);
+  if (signed !== undefined) await signRecords(options, signal).catch(onFailure);
+  return signed === undefined ? notThereYetMs : undefined;
 }

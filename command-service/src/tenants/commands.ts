@@ -43,6 +43,14 @@ export interface TenantCommands {
 
 const actor = 'operator';
 
+const management: CreateApplicationBody = {
+  name: 'management',
+  type: 'management',
+  permissions: [...managementPermissions],
+  rules: undefined,
+  expires_at: undefined,
+};
+
 export function createTenantCommands(dependencies: Omit<CommandDependencies, 'expressions'>): TenantCommands {
   const { store, keyRing, clock } = dependencies;
   const applications = createApplicationHandlers(dependencies);
@@ -59,6 +67,12 @@ export function createTenantCommands(dependencies: Omit<CommandDependencies, 'ex
     return (await executeTenant({ store, keyRing, tenantId, command, event })).position;
   }
 
+  function createManagement(tenantId: string, plan: Plan): Promise<ApplicationAnswer> {
+    // The scope makes the application's id depend on the tenant's id, so that a repeat finds the same application.
+    const scope = { plan, idempotencyScope: ['management application', tenantId] };
+    return applications.create(management, systemContext(tenantId, actor, clock, scope));
+  }
+
   return {
     async create({ name, plan, tenantId = newId() }) {
       // The keys are made before the event, so that a tenant in the log can always seal.
@@ -68,18 +82,7 @@ export function createTenantCommands(dependencies: Omit<CommandDependencies, 'ex
           const { sealed: webhookSecret } = await newWebhookSecret(keyRing, tenantId);
           return { kind: 'create', id: tenantId, name, plan, webhookSecret };
         });
-      // The scope makes the application's id depend on the tenant's id, so that a repeat finds the same application.
-      const scope = { plan, idempotencyScope: ['management application', tenantId] };
-      const { application, position } = await applications.create(
-        {
-          name: 'management',
-          type: 'management',
-          permissions: [...managementPermissions],
-          rules: undefined,
-          expires_at: undefined,
-        },
-        systemContext(tenantId, actor, clock, scope),
-      );
+      const { application, position } = await createManagement(tenantId, plan);
       return { tenantId, management: application, position };
     },
 

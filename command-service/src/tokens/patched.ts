@@ -31,7 +31,7 @@ export function changeOf(dependencies: TokenDependencies, attempt: PatchAttempt)
 
 async function change(dependencies: TokenDependencies, attempt: PatchAttempt): Promise<Change> {
   const { details, patch, context, target } = attempt;
-  const { content, type } = details;
+  const { content } = details;
   const isHidden = isDataHidden(attempt);
   const before = describedBefore(attempt);
   const metadata = mergeMetadata(content.metadata, patch.metadata);
@@ -42,28 +42,13 @@ async function change(dependencies: TokenDependencies, attempt: PatchAttempt): P
   // After all that can be refused without the stored data: else a patch that is refused anyway would tell of its size.
   const data = mergeData(details, await open(dependencies, attempt), patch.data);
   const mask = mergeMask(before.mask, patch.mask);
-  const expression = replace(before.fingerprint_expression, patch.fingerprint_expression);
   const expressions = expressionsOf(dependencies, context);
   // A caller that may not see the data may not learn whether a mask works on it.
   const isChecked = !isHidden && (patch.mask !== undefined || patch.data !== undefined);
   const masked = isChecked ? await refuseBadMask(expressions, mask, data) : undefined;
   const deduplicateToken = replace(content.deduplicate_token, patch.deduplicate_token);
   const deduplicate = isDeduplicated(context, deduplicateToken);
-  const derived: DerivedValues = await deriveValues(
-    expressions,
-    await dependencies.keyRing.hashes(context.principal.tenant.id),
-    {
-      type,
-      data: lastingPart(type, data),
-      metadata,
-      searchIndexes: replace(before.search_indexes, patch.search_indexes) ?? [],
-      // A setting of the tenant does not add a fingerprint to hidden data.
-      fingerprintExpression: isHidden
-        ? before.fingerprint_expression
-        : fingerprintExpressionFor(context, type, expression, deduplicate),
-      isFingerprintAsked: isFingerprintAsked(type, expression, patch),
-    },
-  );
+  const derived = await derivedValuesAfter(dependencies, attempt, { data, metadata, deduplicate });
   const rest = {
     ...(mask === undefined ? {} : { mask }),
     containers: [...target],
@@ -74,6 +59,36 @@ async function change(dependencies: TokenDependencies, attempt: PatchAttempt): P
     ...(expiresAt === undefined ? {} : { expires_at: expiresAt }),
   };
   return { data, mask, masked, rest, deduplicate };
+}
+
+interface ChangedValues {
+  readonly data: Secret<Json>;
+  readonly metadata: Record<string, string> | undefined;
+  readonly deduplicate: boolean;
+}
+
+/** The search indexes and the fingerprint of the changed token. */
+async function derivedValuesAfter(
+  dependencies: TokenDependencies,
+  attempt: PatchAttempt,
+  { data, metadata, deduplicate }: ChangedValues,
+): Promise<DerivedValues> {
+  const { details, patch, context } = attempt;
+  const { type } = details;
+  const before = describedBefore(attempt);
+  const expression = replace(before.fingerprint_expression, patch.fingerprint_expression);
+  const hashes = await dependencies.keyRing.hashes(context.principal.tenant.id);
+  return deriveValues(expressionsOf(dependencies, context), hashes, {
+    type,
+    data: lastingPart(type, data),
+    metadata,
+    searchIndexes: replace(before.search_indexes, patch.search_indexes) ?? [],
+    // A setting of the tenant does not add a fingerprint to hidden data.
+    fingerprintExpression: isDataHidden(attempt)
+      ? before.fingerprint_expression
+      : fingerprintExpressionFor(context, type, expression, deduplicate),
+    isFingerprintAsked: isFingerprintAsked(type, expression, patch),
+  });
 }
 
 function open(

@@ -201,29 +201,31 @@ async function record(
   }
 }
 
+/** The tokens that had the ids since the moment, each as it was shown to the code. */
+async function findShowings(
+  find: ReturnType<typeof createTokensSinceFinder>,
+  tokens: readonly ShownToCode[],
+  since: Date,
+  context: RequestContext,
+): Promise<Showing[]> {
+  const known = new Map<string, Promise<readonly TokenDetails[]>>();
+  const found: Showing[] = [];
+  for (let from = 0; from < tokens.length; from += foundAtOnce) {
+    const some = tokens.slice(from, from + foundAtOnce).map(async ({ id, shown }) => {
+      const finding = known.get(id) ?? find(id, since, context);
+      known.set(id, finding);
+      return (await finding).map((details) => ({ details, shown }));
+    });
+    found.push(...(await Promise.all(some)).flat());
+  }
+  return found;
+}
+
 /** `DecideSeen` by the present rights of applications and callers, with the reason that the caller gave for its request. */
 export function createSeenTokens(dependencies: SeenTokensDependencies): DecideSeen {
   const { audit, findActor } = dependencies;
   const find = createTokensSinceFinder(dependencies);
   const refuseOwner = createOwnerDecision(dependencies);
-
-  async function findAll(
-    tokens: readonly ShownToCode[],
-    since: Date,
-    context: RequestContext,
-  ): Promise<Showing[]> {
-    const known = new Map<string, Promise<readonly TokenDetails[]>>();
-    const found: Showing[] = [];
-    for (let from = 0; from < tokens.length; from += foundAtOnce) {
-      const some = tokens.slice(from, from + foundAtOnce).map(async ({ id, shown }) => {
-        const finding = known.get(id) ?? find(id, since, context);
-        known.set(id, finding);
-        return (await finding).map((details) => ({ details, shown }));
-      });
-      found.push(...(await Promise.all(some)).flat());
-    }
-    return found;
-  }
 
   async function principalsOf(tokens: readonly ShownToCode[], { principal }: RequestContext) {
     const actors = new Map(tokens.map(({ shown }) => [keyOf(actorOf(shown)), actorOf(shown)]));
@@ -237,7 +239,8 @@ export function createSeenTokens(dependencies: SeenTokensDependencies): DecideSe
   return async (tokens, since, context) => {
     const shown = tokens.filter(isShownToCode);
     // Rights are read last: finding a thousand tokens may take seconds.
-    const showings = await findAll(
+    const showings = await findShowings(
+      find,
       shown.filter((token) => !isRun(token)),
       since,
       context,

@@ -102,21 +102,9 @@ export class TokenUpdate {
       return { facts: [], answer };
     }
     const attempt = this.#allowed(patch, details, before);
-    const change = await changeOf(this.#dependencies, attempt).catch(async (error: unknown) => {
-      const failure = failureOfPatch(error, attempt);
-      const transform = isDataHidden(attempt) ? 'redact' : 'reveal';
-      if (failure instanceof DataDependentError) await this.#recordRead(context, details, transform);
-      throw failure;
-    });
+    const change = await this.#changeOf(attempt);
     const { duplicate, claim } = await this.#clear(attempt, change);
-    if (duplicate) {
-      const existing = await this.#existing.show(context, duplicate, 'update');
-      const cvcEndsAt = cvcEndOf(duplicate.content, context.now);
-      const told = toldByDuplicate(attempt);
-      if (told.shown?.isTold) await this.#recordRead(context, details, 'reveal');
-      const answer: UpdatedToken = { ...existing, position: undefined, cvcEndsAt, told };
-      return { facts: [], answer };
-    }
+    if (duplicate) return { facts: [], answer: await this.#showDuplicate(attempt, duplicate) };
     const toCaller = shownTo(context.principal, { id, containers: attempt.target }, attempt.targetTransform);
     const shown = shownBy(toCaller.transform, change.rest.mask !== undefined);
     const content = { ...(await this.#reseal(details, change, patch, context)), ...change.rest };
@@ -135,6 +123,27 @@ export class TokenUpdate {
       shown,
       told: toldBySuccess(attempt, change.masked === undefined ? undefined : change.mask),
     };
+  }
+
+  /** Records a reading of the token when the error depends on its data. */
+  #changeOf(attempt: PatchAttempt): ReturnType<typeof changeOf> {
+    return changeOf(this.#dependencies, attempt).catch(async (error: unknown) => {
+      const failure = failureOfPatch(error, attempt);
+      const transform = isDataHidden(attempt) ? 'redact' : 'reveal';
+      if (failure instanceof DataDependentError)
+        await this.#recordRead(attempt.context, attempt.details, transform);
+      throw failure;
+    });
+  }
+
+  /** The answer that deduplication gives instead of the changed token. */
+  async #showDuplicate(attempt: PatchAttempt, duplicate: TokenDetails): Promise<UpdatedToken> {
+    const { context, details } = attempt;
+    const existing = await this.#existing.show(context, duplicate, 'update');
+    const cvcEndsAt = cvcEndOf(duplicate.content, context.now);
+    const told = toldByDuplicate(attempt);
+    if (told.shown?.isTold) await this.#recordRead(context, details, 'reveal');
+    return { ...existing, position: undefined, cvcEndsAt, told };
   }
 
   /** The record is durable before the answer or the error. */
