@@ -159,6 +159,12 @@ function createQueryDecision(): (origin: RunOrigin) => Promise<void> {
   };
 }
 
+/** The output of a reactor made these tokens, so no right of an application decides about them. The output of a proxy is decided like a request. */
+const shownOutput = (token: AnswerToken, writer: OutputWriter): ShownToken =>
+  'invoker' in writer
+    ? { id: token.id, createdAt: token.createdAt, cvcEndsAt: token.cvcEndsAt }
+    : shownToken(token, writer.applicationId);
+
 /** Answers requests of reactor code by the executor of this process. */
 export function createReactorOperations(
   dependencies: ExecutorDependencies & { readonly principals: Principals },
@@ -199,12 +205,8 @@ export function createReactorOperations(
       };
       const idempotencyScope = scopeOfOutput(origin);
       const request = { operation: 'tokenize', body: payload, named: [], isGuess: false } as const;
-      const shownOf = (token: AnswerToken): ShownToken =>
-        // The output of a reactor made these tokens, so no right of an application decides about them.
-        'invoker' in writer
-          ? { id: token.id, createdAt: token.createdAt, cvcEndsAt: token.cvcEndsAt }
-          : shownToken(token, writer.applicationId);
-      const onShown = ({ tokens = [] }: MadeOf) => origin.onTokens(tokens.map(shownOf));
+      const onShown = ({ tokens = [] }: MadeOf) =>
+        origin.onTokens(tokens.map((token) => shownOutput(token, writer)));
       return answerTo(executor, request, origin, { identify, idempotencyScope, onShown });
     },
   };

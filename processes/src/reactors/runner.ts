@@ -53,6 +53,10 @@ export function openRunner(
     fetch: egress.fetch,
   });
   closers.add(runner, (it) => it.close());
+  observePending(metrics, readPool);
+}
+
+function observePending(metrics: ProcessContext['metrics'], readPool: RunnerParts['readPool']): void {
   metrics.gauge(
     'vault_invocations_pending',
     'Invocations of reactors that wait for a runner (asynchronous ones), run, or are not delivered; at most 100,000 are counted.',

@@ -29,6 +29,14 @@ const advanceAll = `
   )
   select name, pg_notify('projection_progress', name || ':' || position) from moved`;
 
+/** The parameters of `advanceAll`. */
+const columnsOf = (moves: readonly Advance[]) => [
+  moves.map((move) => move.name),
+  moves.map((move) => move.generation),
+  moves.map((move) => move.from),
+  moves.map((move) => move.to),
+];
+
 /**
  * Most events change two of the projections. The others would each need a round trip to move their checkpoints. One
  * connection moves all of them in one statement.
@@ -50,13 +58,7 @@ export function createCheckpointAdvancer(connectionString: string): CheckpointAd
 
   async function advanceTogether(moves: readonly Advance[]): Promise<readonly (undefined | Error)[]> {
     try {
-      const columns = [
-        moves.map((move) => move.name),
-        moves.map((move) => move.generation),
-        moves.map((move) => move.from),
-        moves.map((move) => move.to),
-      ];
-      const rows = await (await session()).query<{ name: string }>(statement(advanceAll, columns));
+      const rows = await (await session()).query<{ name: string }>(statement(advanceAll, columnsOf(moves)));
       const moved = new Set(rows.map((row) => row.name));
       return moves.map((move) => (moved.has(move.name) ? undefined : new FencedError(move.name)));
     } catch (error) {

@@ -23,17 +23,16 @@ import {
   askedOf,
   guessOf,
   openForInvoker,
-  requireActingOf,
   runOf,
   throwTooOld,
-  useNamedOf,
   type DeliveryRights,
   type NamedRights,
   type OpenedForInvoker,
 } from './invoker.ts';
 import { failureOf, type InvocationOutcome } from './outcome.ts';
 import type { Input } from './input.ts';
-import type { OpenTokens, RunOrigin, VaultOperations } from './ports.ts';
+import { originOf } from './origin.ts';
+import type { OpenTokens, VaultOperations } from './ports.ts';
 import { createReactorContents, openConfiguration, type ReactorContents } from './reactor-content.ts';
 import {
   createArgumentDestruction,
@@ -191,14 +190,18 @@ export class Runs {
     // arguments are destroyed before the outcome: after a crash in between the run is still found as lost.
     const areArgumentsGone = invoked.mode === 'async' && (await this.#argumentsGo(invocation));
     await recordOutcome(this.#dependencies, invocation, outcome, { revision, earlyKey: outcomeKey });
+    this.#recordSpan(invocation, outcome, startMs);
+    return !areArgumentsGone;
+  }
+
+  #recordSpan({ metadata }: Invocation, { kind }: InvocationOutcome, startMs: number): void {
     this.#dependencies.spans?.record({
       name: 'run reactor',
       traceId: metadata.trace_id,
       startMs,
       endMs: Date.now(),
-      attributes: { 'vault.outcome': outcome.kind },
+      attributes: { 'vault.outcome': kind },
     });
-    return !areArgumentsGone;
   }
 
   /** False when the key table cannot be reached. Then the destruction is tried again after the outcome. */
@@ -271,25 +274,11 @@ export class Runs {
     input: Input,
     { seen, printed }: { readonly seen: SeenTokens; readonly printed: Printed },
   ): Promise<InvocationOutcome> {
-    const { tenantId, id: invocationId, metadata } = invocation;
     const { timeout_ms: timeoutMs, mode } = invocation.invoked;
-    const parents = () => [...input.parents, runOf(invocation, seen)];
-    const origin: RunOrigin = {
-      tenantId,
-      invocationId,
-      traceId: metadata.trace_id,
-      reason: metadata.reason,
-      shownAtMost: input.shownAtMost,
-      parents,
-      beganAtMs: performance.now(),
-      requireActing: () => requireActingOf(invocation, parents(), this.#dependencies),
-      useNamed: (named) => useNamedOf(invocation, parents(), named, this.#dependencies),
-      guess: (isMiss, work) => guessOf(invocation, parents(), this.#dependencies)(isMiss, work),
-      onTokens: (tokens, areAll) => seen.add(tokens, areAll),
-    };
+    const origin = originOf(invocation, input, seen, this.#dependencies);
     const onConsole = (console: GuestConsole, mayHoldTokens: boolean) =>
       void Object.assign(printed, { console, mayHoldTokens });
-    const code = { ...input, timeoutMs, origin, writer: { invoker: metadata }, onConsole };
+    const code = { ...input, timeoutMs, origin, writer: { invoker: invocation.metadata }, onConsole };
     const sandbox = sandboxFor(invocation, this.#dependencies.sandbox);
     const outcome = await this.#stoppable.run(this.#queueMs(timeoutMs) + timeoutMs + 1_000, (signal) =>
       runCode({ ...this.#dependencies, sandbox }, { ...code, signal }),

@@ -81,16 +81,22 @@ function openPool(connectionString: string, closers: Closers): pg.Pool {
   return pool;
 }
 
+/** Watches the space of the disk, so that a command writes nothing below the reserve. */
+async function openStorage({ config, database }: Pick<Place, 'config' | 'database'>, closers: Closers) {
+  const ownPath = database.server === 'unknown' ? undefined : database.directory.postgres;
+  const path = config.storagePath ?? ownPath;
+  const watch = { path, logger: silentLogger, metrics: { gauge: () => undefined } };
+  return closers.add(await watchStorage(watch), (it) => it.close());
+}
+
 async function openParts(
   { config, database, eventStore, rootKeyFile }: Place,
   closers: Closers,
 ): Promise<Parts> {
-  const { url, server } = database;
+  const { url } = database;
   const data = { databaseUrl: url, eventStore };
   const pool = openPool(url, closers);
-  const storagePath = config.storagePath ?? (server === 'unknown' ? undefined : database.directory.postgres);
-  const watch = { path: storagePath, logger: silentLogger, metrics: { gauge: () => undefined } };
-  const storage = closers.add(await watchStorage(watch), (it) => it.close());
+  const storage = await openStorage({ config, database }, closers);
   const store = closers.add(await openEventStore(data, { maxReadConnections: 2, storage }), (it) =>
     it.close(),
   );

@@ -60,6 +60,13 @@ function judgeFailure(error: unknown): Outcome {
   return { later: `cannot be reached (${code})`, pauseMs: 0 };
 }
 
+const headersOf = async (options: TransitOptions, body: object | undefined) => ({
+  'X-Vault-Token': await readToken(options),
+  'X-Vault-Request': 'true',
+  ...(options.namespace === undefined ? {} : { 'X-Vault-Namespace': options.namespace }),
+  ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+});
+
 /**
  * A client of a transit engine. Each call has a time limit and is repeated with growing pauses when the engine is sealed, overloaded or
  * does not answer. Every call may be repeated without harm.
@@ -68,17 +75,12 @@ function judgeFailure(error: unknown): Outcome {
  */
 export function createTransitClient(options: TransitOptions): TransitClient {
   requireTransitOptions(options);
-  const { url, key, mount = 'transit', namespace, attemptMs = 5_000, deadlineMs = 15_000 } = options;
+  const { url, key, mount = 'transit', attemptMs = 5_000, deadlineMs = 15_000 } = options;
   const base = `${url.replace(/\/+$/, '')}/v1/${mount}`;
   const place = `${new URL(url).host}/${mount}/${key}`;
 
   async function attempt(path: string, body: object | undefined, timeoutMs: number): Promise<Outcome> {
-    const headers = {
-      'X-Vault-Token': await readToken(options),
-      'X-Vault-Request': 'true',
-      ...(namespace === undefined ? {} : { 'X-Vault-Namespace': namespace }),
-      ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
-    };
+    const headers = await headersOf(options, body);
     const authority = await readAuthority(options);
     try {
       const reply = await exchange({

@@ -1,0 +1,36 @@
+import type { Input } from './input.ts';
+import type { Invocation } from './invocation.ts';
+import {
+  guessOf,
+  requireActingOf,
+  runOf,
+  useNamedOf,
+  type DeliveryRights,
+  type NamedRights,
+} from './invoker.ts';
+import type { RunOrigin } from './ports.ts';
+import type { SeenTokens } from './seen-tokens.ts';
+
+/** The run, for the requests of its code: the run and the runs that it is nested in decide about each request. */
+export function originOf(
+  invocation: Invocation,
+  input: Input,
+  seen: SeenTokens,
+  rights: DeliveryRights & NamedRights,
+): RunOrigin {
+  const { tenantId, id: invocationId, metadata } = invocation;
+  const parents = () => [...input.parents, runOf(invocation, seen)];
+  return {
+    tenantId,
+    invocationId,
+    traceId: metadata.trace_id,
+    reason: metadata.reason,
+    shownAtMost: input.shownAtMost,
+    parents,
+    beganAtMs: performance.now(),
+    requireActing: () => requireActingOf(invocation, parents(), rights),
+    useNamed: (named) => useNamedOf(invocation, parents(), named, rights),
+    guess: (isMiss, work) => guessOf(invocation, parents(), rights)(isMiss, work),
+    onTokens: (tokens, areAll) => seen.add(tokens, areAll),
+  };
+}
