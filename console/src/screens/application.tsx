@@ -49,10 +49,6 @@ function Head({ application, onChanged }: HeadProps) {
   const mayDelete = useMay('application:delete');
   const [open, setOpen] = useState<'edit' | 'delete'>();
   const close = () => setOpen(undefined);
-  const remove = useAction(async () => {
-    await call('DELETE', `/applications/${application.id}`);
-    go(hrefOf(['applications']));
-  });
   return (
     <>
       <PageHead title={application.name}>
@@ -76,19 +72,32 @@ function Head({ application, onChanged }: HeadProps) {
           }}
         />
       )}
-      {open === 'delete' && (
-        <Confirm
-          title={`Delete ${application.name}?`}
-          action="Delete application"
-          isRunning={remove.isRunning}
-          onClose={close}
-          onConfirm={() => void remove.run()}
-        >
-          <p>Its keys stop working at once, on every process. This cannot be taken back.</p>
-          {remove.error && <Failure error={remove.error} />}
-        </Confirm>
-      )}
+      {open === 'delete' && <DeleteDialog application={application} onClose={close} />}
     </>
+  );
+}
+
+interface DeleteProps {
+  readonly application: ApplicationAnswer;
+  readonly onClose: () => void;
+}
+
+function DeleteDialog({ application, onClose }: DeleteProps) {
+  const remove = useAction(async () => {
+    await call('DELETE', `/applications/${application.id}`);
+    go(hrefOf(['applications']));
+  });
+  return (
+    <Confirm
+      title={`Delete ${application.name}?`}
+      action="Delete application"
+      isRunning={remove.isRunning}
+      onClose={onClose}
+      onConfirm={() => void remove.run()}
+    >
+      <p>Its keys stop working at once, on every process. This cannot be taken back.</p>
+      {remove.error && <Failure error={remove.error} />}
+    </Confirm>
   );
 }
 

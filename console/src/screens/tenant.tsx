@@ -44,6 +44,26 @@ interface AboutProps {
   readonly onSaved: () => void;
 }
 
+function TenantFacts({ tenant }: Pick<AboutProps, 'tenant'>) {
+  return (
+    <Card title="Tenant">
+      <Facts
+        facts={[
+          ['Id', <code key="id">{tenant.id}</code>],
+          [
+            'Plan',
+            <Badge key="plan" tone="info">
+              {tenant.plan}
+            </Badge>,
+          ],
+          ['Created', `${formatTime(tenant.created_at)} UTC`],
+          ['Changed', tenant.modified_at && `${formatTime(tenant.modified_at)} UTC`],
+        ]}
+      />
+    </Card>
+  );
+}
+
 function About({ tenant, onSaved }: AboutProps) {
   const mayUpdate = useMay('tenant:update');
   const [name, setName] = useState(tenant.name);
@@ -54,21 +74,7 @@ function About({ tenant, onSaved }: AboutProps) {
   });
   return (
     <div className="two">
-      <Card title="Tenant">
-        <Facts
-          facts={[
-            ['Id', <code key="id">{tenant.id}</code>],
-            [
-              'Plan',
-              <Badge key="plan" tone="info">
-                {tenant.plan}
-              </Badge>,
-            ],
-            ['Created', `${formatTime(tenant.created_at)} UTC`],
-            ['Changed', tenant.modified_at && `${formatTime(tenant.modified_at)} UTC`],
-          ]}
-        />
-      </Card>
+      <TenantFacts tenant={tenant} />
       <Card title="Settings">
         <div className="form">
           <TextField label="Name of the tenant" value={name} onChange={setName} />

@@ -7,7 +7,7 @@ import { shortId } from '../../ui/format.ts';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Button, SelectField } from '../../ui/parts.tsx';
 import { Note } from '../../ui/states.tsx';
-import { PagedTable } from '../../ui/table.tsx';
+import { type Column, PagedTable } from '../../ui/table.tsx';
 import { Data } from '../tokens/data.tsx';
 import { listPathOf } from '../tokens/query.ts';
 
@@ -15,6 +15,19 @@ interface TokenPickerProps {
   readonly onPick: (id: string) => void;
   readonly onClose: () => void;
 }
+
+const columnsOf = (onPick: (id: string) => void): Column<Token>[] => [
+  { name: 'Id', isNarrow: true, show: ({ id }) => <span title={id}>{shortId(id)}</span> },
+  { name: 'Data', show: (token) => <Data token={token} /> },
+  {
+    name: 'Choose',
+    show: ({ id }) => (
+      <Button isSmall aria-label={`Choose ${id}`} onClick={() => onPick(id)}>
+        Choose
+      </Button>
+    ),
+  },
+];
 
 /** Chooses a token, whose id is put in as plain text. */
 export function TokenPicker({ onPick, onClose }: TokenPickerProps) {
@@ -42,18 +55,7 @@ export function TokenPicker({ onPick, onClose }: TokenPickerProps) {
           query={tokens}
           onPage={setPage}
           keyOf={({ id }) => id}
-          columns={[
-            { name: 'Id', isNarrow: true, show: ({ id }) => <span title={id}>{shortId(id)}</span> },
-            { name: 'Data', show: (token) => <Data token={token} /> },
-            {
-              name: 'Choose',
-              show: ({ id }) => (
-                <Button isSmall aria-label={`Choose ${id}`} onClick={() => onPick(id)}>
-                  Choose
-                </Button>
-              ),
-            },
-          ]}
+          columns={columnsOf(onPick)}
           empty="There is no token of this type."
         />
         <div className="row end">

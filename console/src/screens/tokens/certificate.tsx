@@ -32,6 +32,29 @@ function GetCertificate({ tokenId, onText }: GetCertificateProps) {
   );
 }
 
+interface CertificateFieldProps {
+  readonly text: string;
+  readonly onChange: (text: string) => void;
+}
+
+function CertificateField({ text, onChange }: CertificateFieldProps) {
+  return (
+    <Field label="Certificate (JSON)" hint="This browser checks its signature; the vault is not asked.">
+      {(id, describedBy) => (
+        <textarea
+          id={id}
+          className="input"
+          rows={4}
+          spellCheck={false}
+          aria-describedby={describedBy}
+          value={text}
+          onChange={(event) => onChange(event.target.value)}
+        />
+      )}
+    </Field>
+  );
+}
+
 /** The certificate that the token was erased, verified by this browser. */
 export function Certificate({ tokenId }: { readonly tokenId: string }) {
   const mayRead = useMay('log:read');
@@ -47,19 +70,7 @@ export function Certificate({ tokenId }: { readonly tokenId: string }) {
     <Card title="Erasure certificate">
       <div className="form">
         {mayRead ? <GetCertificate tokenId={tokenId} onText={show} /> : <Missing permission="log:read" />}
-        <Field label="Certificate (JSON)" hint="This browser checks its signature; the vault is not asked.">
-          {(id, describedBy) => (
-            <textarea
-              id={id}
-              className="input"
-              rows={4}
-              spellCheck={false}
-              aria-describedby={describedBy}
-              value={text}
-              onChange={(event) => setText(event.target.value)}
-            />
-          )}
-        </Field>
+        <CertificateField text={text} onChange={setText} />
         <TextField
           label="Public key of the tenant"
           hint="From a source that you trust, and not from the certificate: vault audit public-key"
