@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import LongestFirst from './scripts/longest-first.ts';
 
 // The suffix of a test says what it costs: `unit` needs nothing, `int` a real Postgres, `e2e` real processes.
 // `slow` suites (chaos, properties with many runs) are left to CI: `npm run test:all`.
@@ -10,6 +11,7 @@ export default defineConfig({
     pool: 'forks',
     // Many tests wait for processes, expiries and time limits, so two cores are shared by three.
     maxWorkers: 3,
+    sequence: { sequencer: LongestFirst },
     // One test of thousands that waits too briefly on a busy machine must not hold up a release, nor go unnamed.
     retry: process.env['CI'] ? 1 : 0,
     reporters: ['default', './test/support/src/run-summary.ts'],
