@@ -15,11 +15,17 @@ export default class RunSummary implements Reporter {
       const lines = flaky.flatMap((test) => [
         `  ${test.module.moduleId}: ${test.fullName}`,
         // The error of the first attempt is printed here only.
-        ...(test.result().errors ?? []).map(({ message, diff }) => `    ${message}\n${diff ?? ''}`),
+        ...(test.result().errors ?? []).map((error) => `    ${withCauses(error)}\n${error.diff ?? ''}`),
       ]);
       process.stdout.write(`\n${[heading, ...lines].join('\n')}\n`);
     }
     const file = process.env['TEST_RESULTS'];
     if (file) appendFileSync(file, tests.map((test) => `${test.result().state}\n`).join(''));
   }
+}
+
+/** The message of an error, and those of the errors that led to it. */
+function withCauses({ message, cause }: { readonly message: string; readonly cause?: unknown }): string {
+  const isError = typeof cause === 'object' && cause !== null && 'message' in cause;
+  return isError ? `${message}: ${withCauses(cause as { message: string })}` : message;
 }
