@@ -1,7 +1,21 @@
-import { DomainError, ForbiddenError, reactorProblemCode } from '@token-vault/contracts';
+import {
+  deleteTokensAnswer,
+  DomainError,
+  ForbiddenError,
+  reactorProblemCode,
+  tokenParams,
+  type Json,
+} from '@token-vault/contracts';
 import type { EgressFetch } from '@token-vault/egress';
 import { CustomAnswerError, mayFetch, type CodeRun, type RunCode } from '@token-vault/proxy';
-import { runCode, SeenTokens, type Code, type CodeDependencies } from '@token-vault/reactor-runner';
+import {
+  runCode,
+  SeenTokens,
+  type Code,
+  type CodeDependencies,
+  type ServiceRequest,
+  type VaultOperations,
+} from '@token-vault/reactor-runner';
 import type { RequestContext } from '@token-vault/operations';
 
 /** As synchronous runs of reactors (rules.md §10). */
@@ -37,6 +51,23 @@ function writerOf({ part, proxy: { applicationId } }: CodeRun): Code['writer'] {
   return { applicationId };
 }
 
+/** The ids of the tokens that an answered request of code has deleted. */
+function deletedBy({ operation, params }: ServiceRequest, answer: Json): readonly string[] {
+  if (operation === 'deleteToken') return [tokenParams.parse(params).id];
+  if (operation !== 'deleteTokens') return [];
+  const { results } = deleteTokensAnswer.parse(answer);
+  return results.filter(({ status }) => status === 204).map(({ id }) => id);
+}
+
+const operationsOf = (operations: VaultOperations, { onDeleted }: CodeRun): VaultOperations => ({
+  async asApplication(applicationId, request, origin) {
+    const answer = await operations.asApplication(applicationId, request, origin);
+    onDeleted(deletedBy(request, answer));
+    return answer;
+  },
+  tokenize: (...asked) => operations.tokenize(...asked),
+});
+
 /** Runs the transforms of proxies in the sandbox of reactors. */
 export function createProxyCode(dependencies: CodeDependencies): RunCode {
   return async (run, context) => {
@@ -44,7 +75,11 @@ export function createProxyCode(dependencies: CodeDependencies): RunCode {
     const seen = new SeenTokens();
     const { applicationId } = proxy;
     const end = await runCode(
-      { ...dependencies, fetch: fetchOf(dependencies.fetch, run, context) },
+      {
+        ...dependencies,
+        fetch: fetchOf(dependencies.fetch, run, context),
+        operations: operationsOf(dependencies.operations, run),
+      },
       {
         code: run.code,
         args: run.args,

@@ -68,6 +68,8 @@ export class ProxyCode {
   readonly #exchange: CodeExchange;
   readonly #context: RequestContext;
   readonly #seenBy = new Map<CodeRun['part'], Seen>();
+  /** Of the tokens that the code was shown, those that it has deleted. */
+  readonly #deleted = new Set<string>();
   #hasRun = false;
 
   constructor(dependencies: CodeDependencies, exchange: CodeExchange, context: RequestContext) {
@@ -107,10 +109,26 @@ export class ProxyCode {
   }
 
   /** The request that code made may hold data of the tokens that it was shown. @throws ConflictError when such a token is gone */
-  async requireThere(context: RequestContext): Promise<void> {
-    // The code may delete tokens that it made itself.
-    const made = new Set(this.#seen.filter(isMadeByCode).map(identityOf));
-    const given = this.#seen.filter((token) => !onlyDecides(token) && !made.has(identityOf(token)));
+  requireThere(context: RequestContext): Promise<void> {
+    return this.#requireThere(this.#given, context);
+  }
+
+  /** So may the answer. Code may give the data of a token that it has deleted itself: it is used once. @throws ConflictError */
+  requireThereForAnswer(context: RequestContext): Promise<void> {
+    return this.#requireThere(
+      this.#given.filter((token) => !this.#deleted.has(identityOf(token))),
+      context,
+    );
+  }
+
+  /** The tokens that the code was shown. It may delete those that it made itself. */
+  get #given(): readonly SeenToken[] {
+    const seen = this.#seen;
+    const made = new Set(seen.filter(isMadeByCode).map(identityOf));
+    return seen.filter((token) => !onlyDecides(token) && !made.has(identityOf(token)));
+  }
+
+  async #requireThere(given: readonly SeenToken[], context: RequestContext): Promise<void> {
     if (given.length > 0 && !(await this.#dependencies.areThere(given, context)))
       throw new ConflictError('conflict', 'A token that the code was shown was deleted meanwhile.');
   }
@@ -138,6 +156,11 @@ export class ProxyCode {
     };
   }
 
+  #noteDeleted(ids: readonly string[]): void {
+    const deleted = new Set(ids);
+    for (const token of this.#seen) if (deleted.has(token.id)) this.#deleted.add(identityOf(token));
+  }
+
   /** By the rights of this moment. @throws DomainError */
   async #useNamed(named: readonly string[]): Promise<readonly SeenToken[]> {
     const present = (await this.#context.renewed()) ?? this.#context;
@@ -152,12 +175,13 @@ export class ProxyCode {
     this.#hasRun = true;
     const { exchangeId, signal, requireSendable, requireActing } = this.#exchange;
     const onSeen = (seen: Seen) => void this.#seenBy.set(transform.part, seen);
+    const onDeleted = (ids: readonly string[]) => this.#noteDeleted(ids);
     const parents = () => [this.#runOf(proxy)];
     const useNamed = (named: readonly string[]) => this.#useNamed(named);
     const guess: CodeRun['guess'] = (isMiss, work) => this.#dependencies.guess(this.#context, isMiss, work);
     const decisions = { requireSendable, requireActing, useNamed, guess };
     return this.#dependencies.runCode(
-      { ...transform, ...decisions, proxy, exchangeId, signal, onSeen, parents },
+      { ...transform, ...decisions, proxy, exchangeId, signal, onSeen, onDeleted, parents },
       this.#context,
     );
   }

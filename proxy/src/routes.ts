@@ -210,16 +210,11 @@ class Proxy {
    */
   async #requireSendable(going: Leaving, context: RequestContext, code: ProxyCode): Promise<void> {
     const { template, madeAt } = going;
-    // Begun with the reading for the decision, so that both share one look at each token.
     const there = Promise.all([
       this.#dependencies.checkTokens(template.references, context, madeAt),
       code.requireThere(context),
     ]);
-    there.catch(() => undefined);
-    const decide = await this.#decisionOn(going, context, code);
-    await there.catch(() => undefined);
-    await decide();
-    await there;
+    await decideOn(there, this.#decisionOn(going, context, code));
   }
 
   /** Decides again by the rights and the destination of this moment, and by the last state of each token. @throws DomainError */
@@ -247,16 +242,15 @@ class Proxy {
   }
 
   /**
-   * An answer may hold the data that was sent, and so may an error of code. It is given by the present rights. Its tokens were decided when
-   * the request began; a moment later, that decision still holds.
-   * @throws UnauthenticatedError, ForbiddenError
+   * An answer may hold the data that was sent, and so may an error of code. It is given by the present rights, and while the tokens are there
+   * that code was shown. The tokens of the request were decided when it began; a moment later, that decision still holds.
+   * @throws UnauthenticatedError, ForbiddenError, ConflictError
    */
   async #requireRights(going: Going, context: RequestContext, code: ProxyCode): Promise<void> {
     const requireStanding = going.proxy ? going.requireStanding : () => undefined;
     const decided = (await context.renewed()) === undefined ? [] : undefined;
-    await (
-      await this.#decisionOn({ ...going, requireStanding }, context, code, decided)
-    )();
+    const decision = this.#decisionOn({ ...going, requireStanding }, context, code, decided);
+    await decideOn(code.requireThereForAnswer(context), decision);
   }
 
   /** The caller does not wait for this record. When it cannot be written, the log lacks it. */
@@ -276,6 +270,18 @@ class Proxy {
   async close(): Promise<void> {
     await Promise.all(this.#ending);
   }
+}
+
+/**
+ * Decides by the present rights first, then by whether tokens are there. Both readings are begun together, so that they share one look at each
+ * token. @throws DomainError
+ */
+async function decideOn(there: Promise<unknown>, decision: Promise<() => Promise<void>>): Promise<void> {
+  there.catch(() => undefined);
+  const decide = await decision;
+  await there.catch(() => undefined);
+  await decide();
+  await there;
 }
 
 /** The syntax was checked before, so such an error depends on what the expressions found in the data. */

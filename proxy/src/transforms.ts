@@ -44,6 +44,8 @@ export interface CodeRun {
   ) => Promise<Result>;
   /** Called with all tokens that the code was shown so far, before it is shown more. */
   readonly onSeen: (seen: Seen) => void;
+  /** Called with the ids of tokens that the code has deleted. */
+  readonly onDeleted: (ids: readonly string[]) => void;
   /** The exchange as a run, with all that its code was shown up to now. */
   readonly parents: () => readonly ParentRun[];
 }

@@ -24,6 +24,7 @@ export type { WaitForProjections } from './logs/routes.ts';
 export {
   createTokenExport,
   type ExportedToken,
+  type Exporter,
   type ExportPage,
   type ExportTokens,
 } from './tokens/export.ts';

@@ -105,16 +105,30 @@ function refusalOf(found: readonly Deciding[], context: RequestContext): Forbidd
 }
 
 /** The tokens are read in several steps, so that many large ones are not in memory together. */
-async function readInParts(
+async function readInParts<Kept>(
   tokenIds: readonly string[],
   find: (tokenId: string) => Promise<readonly TokenDetails[]>,
-): Promise<Deciding[]> {
-  const read: Deciding[] = [];
+  kept: (details: TokenDetails) => Kept,
+): Promise<Kept[]> {
+  const read: Kept[] = [];
   for (let at = 0; at < tokenIds.length; at += readAtOnce) {
     const found = await Promise.all(tokenIds.slice(at, at + readAtOnce).map(find));
-    read.push(...found.flat().map(deciding));
+    read.push(...found.flat().map(kept));
   }
   return read;
+}
+
+/** `created_at` of those of the tokens that are there, by id. */
+async function madeAtOf(
+  tokens: readonly SeenToken[],
+  find: TokenLookup['find'],
+): Promise<Map<string, string>> {
+  const findThere = async (id: string) => {
+    const details = await find(id);
+    return details ? [details] : [];
+  };
+  const ids = [...new Set(tokens.map(({ id }) => id))];
+  return new Map(await readInParts(ids, findThere, ({ id, createdAt }) => [id, createdAt] as const));
 }
 
 /** The entry of the record for a token that is used, which is always in plaintext. */
@@ -212,16 +226,14 @@ export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
     },
 
     async areThere(tokens, context) {
-      const ids = [...new Set(tokens.map(({ id }) => id))];
-      const found = await Promise.all(ids.map((id) => find(id, context)));
-      const madeAt = new Map(found.flatMap((details) => (details ? [[details.id, details.createdAt]] : [])));
+      const madeAt = await madeAtOf(tokens, (id) => find(id, context));
       return tokens.every(
         ({ id, createdAt }) => madeAt.has(id) && (createdAt ?? madeAt.get(id)) === madeAt.get(id),
       );
     },
 
     async decisionOn(tokenIds, since, context) {
-      const found = await readInParts(tokenIds, (id) => findSince(id, since, context));
+      const found = await readInParts(tokenIds, (id) => findSince(id, since, context), deciding);
       return (present) => refusalOf(found, present);
     },
 

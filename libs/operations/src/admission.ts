@@ -60,19 +60,30 @@ export async function settled(
   await recording.catch((error: unknown) => onUnrecorded?.(error, request, id));
 }
 
+/** Authenticates and authorises the caller. @throws UnauthenticatedError, ForbiddenError */
+export async function principalNow(call: Call, dependencies: AdmissionDependencies): Promise<Principal> {
+  const principal = await authenticate(call, dependencies);
+  authorize(call.operation, principal);
+  return principal;
+}
+
+/** The caller with its present rights; `admitted` itself, when these were found a moment ago. @throws as `principalNow` */
+export async function admittedNow(
+  admitted: Admitted,
+  caller: { principalNow(): Promise<Principal> },
+): Promise<Admitted> {
+  const atMs = performance.now();
+  if (atMs - admitted.atMs < admittedMs) return admitted;
+  return { principal: await caller.principalNow(), atMs };
+}
+
 /**
  * Authenticates and authorises the caller again when the body came slowly or the answer took long: rights may have been withdrawn meanwhile
  * (rules.md §6).
  * @throws UnauthenticatedError, ForbiddenError
  */
-export async function stillAdmitted(
+export const stillAdmitted = (
   call: Call,
   admitted: Admitted,
   dependencies: AdmissionDependencies,
-): Promise<Admitted> {
-  const atMs = performance.now();
-  if (atMs - admitted.atMs < admittedMs) return admitted;
-  const principal = await authenticate(call, dependencies);
-  authorize(call.operation, principal);
-  return { principal, atMs };
-}
+): Promise<Admitted> => admittedNow(admitted, { principalNow: () => principalNow(call, dependencies) });

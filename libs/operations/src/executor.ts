@@ -7,9 +7,9 @@ import {
   type OperationId,
   type RawRequest,
 } from '@token-vault/contracts';
-import { isDeepStrictEqual } from 'node:util';
 import {
   authenticate,
+  principalNow,
   settled,
   stillAdmitted,
   type AdmissionDependencies,
@@ -28,6 +28,7 @@ import {
   waitForGivenPosition,
   waitForOwnWrite,
 } from './read-models.ts';
+import { asRightsAreNow, type Made, type PresentCaller } from './present-answer.ts';
 import { isRefusal, recordDenied, type FindEntity } from './refusals.ts';
 import { createRepeating, showAnew } from './repeats.ts';
 import { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';
@@ -95,7 +96,7 @@ async function execute(call: Call, dependencies: ExecutorDependencies): Promise<
     await dependencies.watch.requireMoving(operation.answersFrom ?? []);
     const made = await answerOf(call, { principal, atMs }, dependencies);
     const isVisible = await waitForOwnWrite(dependencies, operation, made.answer, request.isAsync ?? false);
-    const answer = await asRightsAreNow(call, made, dependencies);
+    const answer = await asRightsAreNow(made, callerOf(call, dependencies));
     if (isQuery) requireNothingLost(progress, losses);
     return { answer, isVisible };
   } catch (error) {
@@ -110,64 +111,10 @@ async function execute(call: Call, dependencies: ExecutorDependencies): Promise<
   }
 }
 
-/** The answer, as made with the caller's rights at that moment. */
-interface Made {
-  readonly answer: Answer;
-  readonly admitted: Admitted;
-  /**
-   * Makes the answer again for the caller's present rights. Undefined where the rights do not decide what is shown, or the handler checks
-   * them itself.
-   */
-  readonly decideAnew?: ((principal: Principal, before: Answer) => Promise<Answer>) | undefined;
-  /** Whether the answer must be made again though the caller has the same rights. Asked when the answer took long. */
-  readonly isOvertaken?: (answer: Answer, principal: Principal) => Promise<boolean> | boolean;
-}
-
-/** An answer is made or brought up to date again as often while others change the caller's rights or its tokens. */
-const againAtMost = 4;
-
-/** Whether the answer was decided by other rights, or shows what is not so any more. */
-async function isOutdated(
-  made: Made,
-  answer: Answer,
-  { now, admitted }: { readonly now: Admitted; readonly admitted: Admitted },
-): Promise<boolean> {
-  if (!isDeepStrictEqual(now.principal, admitted.principal)) return true;
-  return (await made.isOvertaken?.(answer, now.principal)) ?? false;
-}
-
-/** An answer shows only data that the caller may see at the moment when it leaves (ADR 16), and leaves when it is on record. */
-async function asRightsAreNow(call: Call, made: Made, dependencies: ExecutorDependencies): Promise<Answer> {
-  const { decideAnew } = made;
-  let { answer, admitted } = made;
-  if (!decideAnew) return answer;
-  for (let again = 0; ; again += 1) {
-    const now = await stillAdmitted(call, admitted, dependencies);
-    const { pending } = answer;
-    const isLate = now !== admitted;
-    let { atMs, principal } = now;
-    if (isLate && (await isOutdated(made, answer, { now, admitted }))) {
-      if (again >= againAtMost)
-        throw new UnavailableError(
-          'The rights of the caller, or the token, change faster than the answer is made; try again.',
-        );
-      answer = await decideAnew(now.principal, answer);
-      ({ atMs, principal } = answer.decided ?? now);
-    } else {
-      if (!pending) return answer;
-      const context = contextOf(call, now, dependencies);
-      // A page can wait for its tenant's turn, or for its masks, for seconds.
-      const isLast = again >= againAtMost;
-      const isRenewed = isLate && (await pending.renew(context, isLast));
-      if (!isRenewed || isLast) {
-        const ready = pending.answer();
-        if (ready) return ready;
-        await pending.record(context);
-      }
-    }
-    admitted = { atMs, principal };
-  }
-}
+const callerOf = (call: Call, dependencies: ExecutorDependencies): PresentCaller => ({
+  principalNow: () => principalNow(call, dependencies),
+  contextOf: (admitted) => contextOf(call, admitted, dependencies),
+});
 
 function contextOf(
   call: Call,

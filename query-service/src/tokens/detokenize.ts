@@ -31,7 +31,7 @@ import { accessTo } from './granted.ts';
 import { PageBytes } from './page-bytes.ts';
 import { findTokensByIds } from './queries.ts';
 import { isExpired, type TokenRow } from './row.ts';
-import { redacted, ShownTokens, type GrantedToken } from './show.ts';
+import { asRead, redacted, ShownTokens, type GrantedToken } from './show.ts';
 import { requireSignedRows } from './signed-rows.ts';
 
 export interface DetokenizeDependencies {
@@ -91,7 +91,7 @@ class Detokenization implements PendingAnswer {
     this.#dependencies = dependencies;
     this.#body = body;
     this.#ids = [...tokens.keys()];
-    this.#shown = new ShownTokens(dependencies, 'read');
+    this.#shown = new ShownTokens(dependencies, asRead(dependencies, 'read'));
   }
 
   async #rowsOf(ids: readonly string[], { principal: { tenant }, now }: RequestContext): Promise<TokenRow[]> {

@@ -1,18 +1,22 @@
-import { decideTokenAccess } from '@token-vault/access';
+import type { Principal } from '@token-vault/access';
+import { authenticationReadModels, TokensExported, type Json, type JsonObject } from '@token-vault/contracts';
+import type { KeyRing } from '@token-vault/crypto';
 import {
-  authenticationReadModels,
-  TokensExported,
-  type DataOf,
-  type Json,
-  type JsonObject,
-} from '@token-vault/contracts';
-import { isErased, type KeyRing } from '@token-vault/crypto';
-import type { AuditTrail, RequestContext } from '@token-vault/operations';
+  asRightsAreNow,
+  type Answer,
+  type AuditTrail,
+  type PendingAnswer,
+  type PresentCaller,
+  type RequestContext,
+} from '@token-vault/operations';
 import type { ReadModelWatch } from '@token-vault/read-models';
 import { openLastingData } from '@token-vault/tokens';
 import type { Pool } from 'pg';
-import { requireSignedRows } from './signed-rows.ts';
+import { accessTo } from './granted.ts';
+import { findTokensByIds } from './queries.ts';
 import { isExpired, t, tokenColumns, type TokenRow } from './row.ts';
+import { ShownTokens, type Form, type GrantedToken } from './show.ts';
+import { requireSignedRows } from './signed-rows.ts';
 
 /** A token in plaintext, in the shape of a request that creates it again in another vault. */
 export interface ExportedToken {
@@ -29,90 +33,156 @@ export interface ExportedToken {
 
 export interface ExportPage {
   readonly tokens: readonly ExportedToken[];
-  /** The number of tokens that the caller may not see in plaintext. */
+  /** The number of tokens that the caller may not see in plaintext, or that are changed faster than they are exported. */
   readonly leftOut: number;
 }
 
-export type ExportTokens = (
-  /** The context of the exporting application with its present rights. @throws an error that ends the export */
-  contextNow: () => Promise<RequestContext>,
-  purpose: { readonly exportId: string; readonly recipients: readonly string[] },
-) => AsyncGenerator<ExportPage, void>;
+/** The application that exports. */
+export interface Exporter {
+  /** With its present rights. @throws an error that ends the export */
+  principalNow(): Promise<Principal>;
+  contextOf(principal: Principal): RequestContext;
+}
+
+interface Purpose {
+  readonly exportId: string;
+  readonly recipients: readonly string[];
+}
+
+export type ExportTokens = (exporter: Exporter, purpose: Purpose) => AsyncGenerator<ExportPage, void>;
+
+export interface ExportDependencies {
+  readonly pool: Pool;
+  readonly keyRing: Pick<KeyRing, 'open' | 'hashes'>;
+  readonly audit: AuditTrail;
+  readonly watch: Pick<ReadModelWatch, 'requireMoving'>;
+}
 
 const pageSize = 200;
 const pageAfter = `select ${tokenColumns.join(', ')} from ${t.source}
   where ${t.tenant_id} = $1 and ${t.id} > $2 order by ${t.id} limit ${pageSize}`;
 
+/** A token leaves the vault in plaintext. */
+const asExported = (
+  keyRing: Pick<KeyRing, 'open'>,
+  { exportId, recipients }: Purpose,
+): Form<ExportedToken> => ({
+  opener:
+    () =>
+    async ({ row }) => {
+      const owner = { tenantId: row.tenant_id, tokenId: row.id };
+      return exported(row, (await openLastingData(keyRing, owner, row)).expose());
+    },
+  eventsOf(context, entries) {
+    const tokens = entries.map(({ transform: _reveal, ...entry }) => entry);
+    return [context.event(TokensExported, { export_id: exportId, recipients: [...recipients], tokens })];
+  },
+  isEmptyRecorded: false,
+});
+
+/** A page of an export is decided as the answer to a list is (ADR 16). */
+class ExportedPage implements PendingAnswer {
+  readonly #dependencies: ExportDependencies;
+  readonly #after: string;
+  readonly #shown: ShownTokens<ExportedToken>;
+  readonly #leftOut = new Set<string>();
+  #last: string | undefined;
+
+  constructor(dependencies: ExportDependencies, purpose: Purpose, after: string) {
+    this.#dependencies = dependencies;
+    this.#after = after;
+    this.#shown = new ShownTokens(dependencies, asExported(dependencies.keyRing, purpose));
+  }
+
+  /** The id of its last token, also of one that is left out. Undefined when there are no more tokens. */
+  get last(): string | undefined {
+    return this.#last;
+  }
+
+  get page(): ExportPage {
+    return { tokens: this.#shown.tokens, leftOut: this.#leftOut.size };
+  }
+
+  /** Reads, decides and opens the page, in place of an earlier decision. */
+  async decide(context: RequestContext): Promise<Answer> {
+    const { pool } = this.#dependencies;
+    await this.#requireMoving();
+    const values = [context.principal.tenant.id, this.#after];
+    const { rows } = await pool.query<TokenRow>(pageAfter, values);
+    this.#last = rows.at(-1)?.id;
+    this.#leftOut.clear();
+    const before = this.#shown.granted.map(({ row }) => row.id);
+    await this.#replace(before, rows, context);
+    return { pending: this };
+  }
+
+  async renew(context: RequestContext, isLast: boolean): Promise<boolean> {
+    await this.#requireMoving();
+    const ids = await this.#shown.overtaken(context);
+    if (ids.length === 0) return false;
+    const rows = await findTokensByIds(this.#dependencies.pool, context.principal.tenant.id, ids);
+    await this.#replace(ids, rows, context, isLast);
+    return true;
+  }
+
+  record(context: RequestContext): Promise<void> {
+    return this.#shown.record(context);
+  }
+
+  answer(): Answer | undefined {
+    return this.#shown.isOnRecord ? {} : undefined;
+  }
+
+  #requireMoving(): Promise<void> {
+    return this.#dependencies.watch.requireMoving([...authenticationReadModels, 'tokens']);
+  }
+
+  /** Takes tokens into the page, as `rows` has them now. `isLast`: they change faster than they are opened. */
+  async #replace(
+    ids: readonly string[],
+    rows: readonly TokenRow[],
+    context: RequestContext,
+    isLast = false,
+  ): Promise<void> {
+    await requireSignedRows(this.#dependencies.keyRing, context.principal.tenant, rows);
+    const revealed = new Map<string, GrantedToken>();
+    for (const row of rows) {
+      if (isExpired(row, context.now)) continue;
+      const access = accessTo(context, 'token:read', row);
+      if (access.isGranted && access.transform === 'reveal' && !isLast)
+        revealed.set(row.id, { ...access, row });
+      else this.#leftOut.add(row.id);
+    }
+    this.#shown.drop(ids.filter((id) => !revealed.has(id)));
+    this.#shown.put([...revealed.values()], context);
+    await this.#shown.open(context);
+  }
+}
+
 /**
  * All tokens of the caller's tenant that the caller's rules reveal, ordered by id, one page at a time. An export may
- * take hours, so each page is decided by the caller's rights and the clock of that moment. The record of a page is
- * durable before the page is given. A token that is deleted meanwhile is left out; a token that is created meanwhile
+ * take hours, so each page is decided by the caller's rights, the tokens and the clock of the moment at which it is given. The record of a page
+ * is durable before that. A token that is deleted meanwhile is left out; a token that is created meanwhile
  * may be included or not.
  */
-export function createTokenExport({
-  pool,
-  keyRing,
-  audit,
-  watch,
-}: {
-  readonly pool: Pool;
-  readonly keyRing: Pick<KeyRing, 'open' | 'hashes'>;
-  readonly audit: AuditTrail;
-  readonly watch: Pick<ReadModelWatch, 'requireMoving'>;
-}): ExportTokens {
-  async function readPage(tenantId: string, after: string): Promise<TokenRow[]> {
-    await watch.requireMoving([...authenticationReadModels, 'tokens']);
-    return (await pool.query<TokenRow>(pageAfter, [tenantId, after])).rows;
-  }
-
-  return async function* (contextNow, { exportId, recipients }) {
+export function createTokenExport(dependencies: ExportDependencies): ExportTokens {
+  return async function* (exporter, purpose) {
+    const caller: PresentCaller = {
+      principalNow: () => exporter.principalNow(),
+      contextOf: ({ principal }) => exporter.contextOf(principal),
+    };
     for (let after = ''; ;) {
-      const context = await contextNow();
-      const rows = await readPage(context.principal.tenant.id, after);
-      const last = rows.at(-1);
-      if (!last) return;
-      after = last.id;
-      await requireSignedRows(keyRing, context.principal.tenant, rows);
-      const present = rows.filter((row) => !isExpired(row, context.now));
-      const revealed = present.flatMap((row) => revealedTo(context, row) ?? []);
-      const data = { export_id: exportId, recipients, tokens: revealed.map(({ entry }) => entry) };
-      const [opened] = await Promise.all([
-        Promise.all(revealed.map(({ row }) => openForExport(keyRing, row))),
-        revealed.length > 0 ? audit.record(context, TokensExported, data) : undefined,
-      ]);
-      const tokens = opened.filter((token) => token !== undefined);
-      yield { tokens, leftOut: present.length - revealed.length };
+      const page = new ExportedPage(dependencies, purpose, after);
+      const decideAnew = (by: Principal) => page.decide(exporter.contextOf(by));
+      const atMs = performance.now();
+      const principal = await exporter.principalNow();
+      const answer = await decideAnew(principal);
+      await asRightsAreNow({ answer, admitted: { principal, atMs }, decideAnew }, caller);
+      if (page.last === undefined) return;
+      after = page.last;
+      yield page.page;
     }
   };
-}
-
-/** Undefined when the token was deleted meanwhile. */
-async function openForExport(
-  keyRing: Pick<KeyRing, 'open'>,
-  row: TokenRow,
-): Promise<ExportedToken | undefined> {
-  const place = { tenantId: row.tenant_id, tokenId: row.id };
-  try {
-    return exported(row, (await openLastingData(keyRing, place, row)).expose());
-  } catch (error) {
-    if (isErased(error)) return undefined;
-    throw error;
-  }
-}
-
-/** A token that the caller may see in plaintext, with its entry in the record of the export. */
-interface RevealedRow {
-  readonly row: TokenRow;
-  readonly entry: DataOf<'TokensExported'>['tokens'][number];
-}
-
-/** Undefined when the rules do not reveal the token to the caller. */
-function revealedTo({ principal }: RequestContext, row: TokenRow): RevealedRow | undefined {
-  const { id, type, container } = row;
-  const access = decideTokenAccess(principal, 'token:read', { id, containers: [container] });
-  if (!access.isGranted || access.transform !== 'reveal') return undefined;
-  const { isBreakGlass: break_glass } = access;
-  return { row, entry: { token_id: id, token_type: type, ...(break_glass && { break_glass }) } };
 }
 
 /** The row without expressions that a caller set without seeing the data (rules.md §5). The importing vault would keep them for ever. */

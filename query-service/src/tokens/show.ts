@@ -7,13 +7,14 @@ import {
   type Token,
   type TokenPermission,
   type Transform,
+  type VaultEvent,
 } from '@token-vault/contracts';
 import { isSimple, limits, type Expressions } from '@token-vault/expressions';
 import type { AnswerToken, AuditTrail, RequestContext } from '@token-vault/operations';
 import { isDeepStrictEqual } from 'node:util';
 import type { Pool } from 'pg';
 import { overtakenOf, type OpenedRow } from './overtaken.ts';
-import { showToken, type Showing, type TokenOpener } from './reveal.ts';
+import { showToken, type TokenOpener } from './reveal.ts';
 import { cvcEndOfRow, type TokenRow } from './row.ts';
 import { Turns } from './turns.ts';
 
@@ -35,39 +36,49 @@ export interface ShowDependencies {
 }
 
 type Reading = DataOf<'TokensRead'>;
-type Entry = Reading['tokens'][number];
+export type Entry = Reading['tokens'][number];
 
 /** Maximum number of tokens in one event. */
 const entriesOfEvent = 100;
 /** An answer that has taken longer than this before its tokens are opened is recorded after they are open. */
 const quickMs = 50;
 
-interface Opened extends GrantedToken, OpenedRow {
+interface Opened<Shown> extends GrantedToken, OpenedRow {
   /** Undefined until the token is open. */
-  readonly token?: Token;
+  readonly token?: Shown;
+}
+
+/** How the tokens of an answer are shown and recorded. */
+export interface Form<Shown> {
+  /** Gives what opens a token for the caller. */
+  opener(context: RequestContext): (token: GrantedToken) => Promise<Shown>;
+  /** The record of tokens. `total`: of a list or search. */
+  eventsOf(context: RequestContext, entries: readonly Entry[], total: number): readonly VaultEvent[];
+  /** Whether an answer without tokens is recorded. */
+  readonly isEmptyRecorded: boolean;
 }
 
 /** The tokens of one answer, the transforms by which they are shown, and the recorded entries. The answer may leave when all are recorded. */
-export class ShownTokens {
-  readonly #dependencies: ShowDependencies;
-  readonly #operation: Reading['operation'];
+export class ShownTokens<Shown = Token> {
+  readonly #dependencies: Pick<ShowDependencies, 'pool' | 'audit'>;
+  readonly #form: Form<Shown>;
   /** By id, in the order of the answer. */
-  readonly #opened = new Map<string, Opened>();
+  readonly #opened = new Map<string, Opened<Shown>>();
   readonly #recorded = new Map<string, Entry>();
   readonly #begunMs = performance.now();
   #hasRecord = false;
 
-  constructor(dependencies: ShowDependencies, operation: Reading['operation']) {
+  constructor(dependencies: Pick<ShowDependencies, 'pool' | 'audit'>, form: Form<Shown>) {
     this.#dependencies = dependencies;
-    this.#operation = operation;
+    this.#form = form;
   }
 
   get granted(): readonly GrantedToken[] {
     return [...this.#opened.values()];
   }
 
-  get tokens(): readonly Token[] {
-    return [...this.#opened.values()].flatMap(({ token }) => token ?? []);
+  get tokens(): readonly Shown[] {
+    return [...this.#opened.values()].flatMap(({ token }) => (token === undefined ? [] : [token]));
   }
 
   /** The tokens as the answer names them. If code of a reactor asked, these are the tokens that it was shown. */
@@ -97,13 +108,10 @@ export class ShownTokens {
   }
 
   /** Opens the tokens that are not open. One that was deleted meanwhile is left out. */
-  async open({ identity, principal, now }: RequestContext): Promise<void> {
-    const { keyRing, expressions: all } = this.#dependencies;
-    const expressions = all.of(identity, principal.tenant.id);
-    const showing = { keyRing, expressions, turns: new Turns(), now };
-    const hasFingerprints = seesFingerprints(principal);
+  async open(context: RequestContext): Promise<void> {
+    const open = this.#form.opener(context);
     const closed = [...this.#opened.values()].filter(({ token }) => token === undefined);
-    await Promise.all(closed.map((each) => this.#openOne(each, showing, hasFingerprints)));
+    await Promise.all(closed.map((each) => this.#openOne(each, open)));
   }
 
   /**
@@ -115,15 +123,13 @@ export class ShownTokens {
     await Promise.all([this.open(context), isQuick ? this.record(context, total) : undefined]);
   }
 
-  async #openOne(opened: Opened, showing: Showing, hasFingerprints: boolean): Promise<void> {
-    const { row, transform } = opened;
+  async #openOne(opened: Opened<Shown>, open: (token: GrantedToken) => Promise<Shown>): Promise<void> {
+    const { id } = opened.row;
     try {
-      const shown = await showToken(showing, row, transform);
-      const token = hasFingerprints ? shown : { ...shown, fingerprint: undefined };
-      this.#opened.set(row.id, { ...opened, token });
+      this.#opened.set(id, { ...opened, token: await open(opened) });
     } catch (error) {
       if (!isErased(error)) throw error;
-      this.#opened.delete(row.id);
+      this.#opened.delete(id);
     }
   }
 
@@ -134,7 +140,7 @@ export class ShownTokens {
 
   /** Whether every token of the answer is recorded as it is shown. A list or search needs a record also when it shows no token. */
   get isOnRecord(): boolean {
-    const needsRecord = this.#opened.size > 0 || this.#operation !== 'read';
+    const needsRecord = this.#opened.size > 0 || this.#form.isEmptyRecorded;
     return (this.#hasRecord || !needsRecord) && this.#missing().length === 0;
   }
 
@@ -144,17 +150,7 @@ export class ShownTokens {
    */
   async record(context: RequestContext, total = 0): Promise<void> {
     const entries = this.#missing();
-    const found = entries.length === 0 && total > 0 ? { found: total } : {};
-    const readings: Reading[] = [];
-    for (let from = 0; from === 0 || from < entries.length; from += entriesOfEvent) {
-      const tokens = entries.slice(from, from + entriesOfEvent);
-      readings.push({ operation: this.#operation, tokens, ...found });
-    }
-    const { audit } = this.#dependencies;
-    await audit.recordAll(
-      context,
-      readings.map((reading) => context.event(TokensRead, reading)),
-    );
+    await this.#dependencies.audit.recordAll(context, this.#form.eventsOf(context, entries, total));
     this.#hasRecord = true;
     for (const entry of entries) this.#recorded.set(entry.token_id, entry);
   }
@@ -174,6 +170,32 @@ const entryOf = ({ row, transform, isBreakGlass }: GrantedToken): Entry => ({
   token_type: row.type,
   transform: shownBy(transform, row.mask !== null),
   ...(isBreakGlass ? { break_glass: true } : {}),
+});
+
+/** A token is shown to readers: revealed, or by its mask. */
+export const asRead = (
+  { keyRing, expressions: all }: Pick<ShowDependencies, 'keyRing' | 'expressions'>,
+  operation: Reading['operation'],
+): Form<Token> => ({
+  opener({ identity, principal, now }) {
+    const expressions = all.of(identity, principal.tenant.id);
+    const showing = { keyRing, expressions, turns: new Turns(), now };
+    const hasFingerprints = seesFingerprints(principal);
+    return async ({ row, transform }) => {
+      const shown = await showToken(showing, row, transform);
+      return hasFingerprints ? shown : { ...shown, fingerprint: undefined };
+    };
+  },
+  eventsOf(context, entries, total) {
+    const found = entries.length === 0 && total > 0 ? { found: total } : {};
+    const events: VaultEvent[] = [];
+    for (let from = 0; from === 0 || from < entries.length; from += entriesOfEvent) {
+      const tokens = entries.slice(from, from + entriesOfEvent);
+      events.push(context.event(TokensRead, { operation, tokens, ...found }));
+    }
+    return events;
+  },
+  isEmptyRecorded: operation !== 'read',
 });
 
 /** Whether the token is shown without a mask that needs a worker. */

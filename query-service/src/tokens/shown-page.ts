@@ -6,7 +6,7 @@ import { grantedOf, scopeOf } from './granted.ts';
 import { requireSmallPage } from './page-bytes.ts';
 import { findAmong } from './queries.ts';
 import type { TokenRow } from './row.ts';
-import { redacted, ShownTokens, type ShowDependencies } from './show.ts';
+import { asRead, redacted, ShownTokens, type ShowDependencies } from './show.ts';
 import { requireSignedRows } from './signed-rows.ts';
 
 /** The tokens that a list or search finds. */
@@ -34,7 +34,7 @@ export class ShownPage implements PendingAnswer {
   ) {
     this.#dependencies = dependencies;
     this.#permission = permissionOf[operation];
-    this.#shown = new ShownTokens(dependencies, operation);
+    this.#shown = new ShownTokens(dependencies, asRead(dependencies, operation));
   }
 
   async show(found: Found, context: RequestContext): Promise<void> {

@@ -4,7 +4,7 @@ import type { Answer, PendingAnswer, RequestContext } from '@token-vault/operati
 import { requireReadable } from './granted.ts';
 import type { FindToken } from './lookup.ts';
 import { isExpired } from './row.ts';
-import { ShownTokens, type ShowDependencies } from './show.ts';
+import { asRead, ShownTokens, type ShowDependencies } from './show.ts';
 import { requireSignedRows } from './signed-rows.ts';
 
 /** The answer to a read of one token. */
@@ -22,7 +22,7 @@ export class ShownToken implements PendingAnswer {
     this.#keyRing = dependencies.keyRing;
     this.#findToken = findToken;
     this.#id = id;
-    this.#shown = new ShownTokens(dependencies, 'read');
+    this.#shown = new ShownTokens(dependencies, asRead(dependencies, 'read'));
   }
 
   /** @throws NotFoundError, ForbiddenError */

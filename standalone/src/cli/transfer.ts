@@ -67,7 +67,10 @@ async function exportTenant(parts: Parts, tenantId: string, flags: ExportFlags, 
   terminal.print(`export: ${exportId}`);
   terminal.print(`tokens: ${tokens}`);
   terminal.print(`left out: ${leftOut}`);
-  if (leftOut > 0) terminal.note('The rules of the application do not reveal those that were left out.');
+  if (leftOut > 0)
+    terminal.note(
+      'Those that were left out are not revealed by the rules of the application, or were being changed.',
+    );
 }
 
 async function importTenant(

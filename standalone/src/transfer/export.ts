@@ -1,7 +1,7 @@
 import { can, tokenVisibility, type Principal } from '@token-vault/access';
 import { AccessDenied, ForbiddenError, newId } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
-import { createTokenExport, type ExportPage } from '@token-vault/query-service';
+import { createTokenExport, type Exporter, type ExportPage } from '@token-vault/query-service';
 import {
   createRequestContext,
   type AuditTrail,
@@ -47,12 +47,14 @@ export interface ExportReport {
 export async function exportTokens(options: ExportOptions): Promise<ExportReport> {
   const { findPrincipal, audit, clock, recipients, file, signal } = options;
   const exportId = newId();
-  const contextNow = async (): Promise<RequestContext> =>
-    createRequestContext({ principal: await findPrincipal(), traceId: exportId, now: clock.now() });
-  const context = await contextNow();
+  const exporter: Exporter = {
+    principalNow: findPrincipal,
+    contextOf: (principal) => createRequestContext({ principal, traceId: exportId, now: clock.now() }),
+  };
+  const context = exporter.contextOf(await findPrincipal());
   await requireReveal(context, audit);
   const report = { exportId, tokens: 0, leftOut: 0 };
-  const pages = createTokenExport(options)(contextNow, { exportId, recipients });
+  const pages = createTokenExport(options)(exporter, { exportId, recipients });
   const header: ExportHeader = {
     format: 'token-vault export',
     format_version: formatVersion,

@@ -1,0 +1,72 @@
+import type { Principal } from '@token-vault/access';
+import { UnavailableError } from '@token-vault/contracts';
+import { isDeepStrictEqual } from 'node:util';
+import { admittedNow, type Admitted } from './admission.ts';
+import type { Answer } from './handlers.ts';
+import type { RequestContext } from './request-context.ts';
+
+/** The answer, as made with the caller's rights at that moment. */
+export interface Made {
+  readonly answer: Answer;
+  readonly admitted: Admitted;
+  /**
+   * Makes the answer again for the caller's present rights. Undefined where the rights do not decide what is shown, or the handler checks
+   * them itself.
+   */
+  readonly decideAnew?: ((principal: Principal, before: Answer) => Promise<Answer>) | undefined;
+  /** Whether the answer must be made again though the caller has the same rights. Asked when the answer took long. */
+  readonly isOvertaken?: (answer: Answer, principal: Principal) => Promise<boolean> | boolean;
+}
+
+/** The caller of an answer. */
+export interface PresentCaller {
+  /** With its present rights. @throws an error in place of the answer, when it may not have one any more */
+  principalNow(): Promise<Principal>;
+  contextOf(admitted: Admitted): RequestContext;
+}
+
+/** An answer is made or brought up to date again as often while others change the caller's rights or its tokens. */
+const againAtMost = 4;
+
+/** Whether the answer was decided by other rights, or shows what is not so any more. */
+async function isOutdated(
+  made: Made,
+  answer: Answer,
+  { now, admitted }: { readonly now: Admitted; readonly admitted: Admitted },
+): Promise<boolean> {
+  if (!isDeepStrictEqual(now.principal, admitted.principal)) return true;
+  return (await made.isOvertaken?.(answer, now.principal)) ?? false;
+}
+
+/** An answer shows only data that the caller may see at the moment when it leaves (ADR 16), and leaves when it is on record. */
+export async function asRightsAreNow(made: Made, caller: PresentCaller): Promise<Answer> {
+  const { decideAnew } = made;
+  let { answer, admitted } = made;
+  if (!decideAnew) return answer;
+  for (let again = 0; ; again += 1) {
+    const now = await admittedNow(admitted, caller);
+    const { pending } = answer;
+    const isLate = now !== admitted;
+    let { atMs, principal } = now;
+    if (isLate && (await isOutdated(made, answer, { now, admitted }))) {
+      if (again >= againAtMost)
+        throw new UnavailableError(
+          'The rights of the caller, or the token, change faster than the answer is made; try again.',
+        );
+      answer = await decideAnew(now.principal, answer);
+      ({ atMs, principal } = answer.decided ?? now);
+    } else {
+      if (!pending) return answer;
+      const context = caller.contextOf(now);
+      // A page can wait for its tenant's turn, or for its masks, for seconds.
+      const isLast = again >= againAtMost;
+      const isRenewed = isLate && (await pending.renew(context, isLast));
+      if (!isRenewed || isLast) {
+        const ready = pending.answer();
+        if (ready) return ready;
+        await pending.record(context);
+      }
+    }
+    admitted = { atMs, principal };
+  }
+}
