@@ -43,6 +43,7 @@ export function openProxy(
   const operations = openReactorOperations(context, parts, principals);
   const proxy = createProxyHandlers({
     audit,
+    clock,
     expressions,
     logger,
     guess,

@@ -98,7 +98,8 @@ export function createProxyCode(dependencies: CodeDependencies): RunCode {
           guess: run.guess,
           onTokens(tokens, areAll) {
             seen.add(tokens, areAll);
-            run.onSeen({ tokens: seen.tokens, isComplete: seen.isComplete });
+            const { isComplete, cvcEndsAt } = seen;
+            run.onSeen({ tokens: seen.tokens, isComplete, cvcEndsAt: cvcEndsAt?.toISOString() });
           },
         },
         writer: writerOf(run),

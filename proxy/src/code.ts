@@ -1,14 +1,18 @@
 import {
   ConflictError,
+  firstCvcEnd,
   isMadeByCode,
   onlyDecides,
+  refusalOfEndedCvc,
   type ForbiddenError,
   type ParentRun,
   type SeenToken,
   usedBy,
+  type VaultEvent,
 } from '@token-vault/contracts';
 import type { EgressAnswer } from '@token-vault/egress';
-import type { Answer, AnswerStream, RequestContext } from '@token-vault/operations';
+import type { DetokenizedToken } from '@token-vault/expressions';
+import type { Answer, AnswerStream, Clock, RequestContext } from '@token-vault/operations';
 import type { ConfiguredProxy } from './configured.ts';
 import type { Outgoing } from './outgoing.ts';
 import {
@@ -28,6 +32,7 @@ type Guess = <Result>(
 ) => Promise<Result>;
 
 export interface CodeDependencies {
+  readonly clock: Clock;
   readonly runCode: RunCode;
   readonly guess: Guess;
   /** About the first of these tokens that the application of the code may not be shown now as the code was shown it. */
@@ -50,11 +55,23 @@ export class CustomAnswerError extends Error {
   }
 }
 
+/** Tokens that the caller may use, checked and being opened. */
+export interface TakenTokens {
+  /** Durable before anything of them leaves. */
+  readonly use: readonly VaultEvent[];
+  readonly tokens: Promise<ReadonlyMap<string, DetokenizedToken>>;
+  /** RFC 3339. The end of the first cvc among them. */
+  readonly cvcEndsAt?: string | undefined;
+  /** `created_at` of each token, by id. */
+  readonly madeAt: ReadonlyMap<string, string>;
+}
+
 interface CodeExchange {
   readonly proxy: ConfiguredProxy | undefined;
   readonly exchangeId: string;
   /** The tokens of the request. */
   readonly tokenIds: readonly string[];
+  readonly taken: Pick<TakenTokens, 'cvcEndsAt'>;
   readonly signal: AbortSignal;
   /** Decides again whether data may leave. @throws DomainError */
   readonly requireSendable: () => Promise<void>;
@@ -80,6 +97,11 @@ export class ProxyCode {
 
   get #seen(): readonly SeenToken[] {
     return [...this.#seenBy.values()].flatMap(({ tokens }) => tokens);
+  }
+
+  /** The end of the first cvc that the request, or its code, was given. */
+  get #cvcEndsAt(): string | undefined {
+    return firstCvcEnd([this.#exchange.taken, ...this.#seenBy.values()].map(({ cvcEndsAt }) => cvcEndsAt));
   }
 
   /** Whether an error may hold data that the code was given. */
@@ -138,6 +160,11 @@ export class ProxyCode {
     return this.#seen.length === 0 ? undefined : this.#dependencies.refuseSeen(this.#seen, context);
   }
 
+  /** Nothing that a cvc may have gone into leaves after the end of the cvc. */
+  refusalOfCvc(): ForbiddenError | undefined {
+    return refusalOfEndedCvc(this.#cvcEndsAt, this.#dependencies.clock.now());
+  }
+
   /** The run of the proxy, for the reactors that its code invokes: these may get data of the request and of the tokens that the code was shown. */
   #runOf({ id: proxyId, revision }: ConfiguredProxy): ParentRun {
     const { principal, now } = this.#context;
@@ -153,6 +180,7 @@ export class ProxyCode {
       owner: { proxyId, revision, keyId },
       seen: this.#seen,
       isSeenComplete: [...this.#seenBy.values()].every(({ isComplete }) => isComplete),
+      cvcEndsAt: this.#cvcEndsAt,
     };
   }
 

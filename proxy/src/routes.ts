@@ -4,28 +4,18 @@ import {
   UnavailableError,
   type ForbiddenError,
   type RawRequest,
-  type VaultEvent,
 } from '@token-vault/contracts';
 import type { EgressSend } from '@token-vault/egress';
-import type { DetokenizedToken, Expressions, TokenReferences } from '@token-vault/expressions';
+import type { Expressions, TokenReferences } from '@token-vault/expressions';
 import { errorFields, type Logger } from '@token-vault/observability';
 import type { AuditTrail, HandlersOf, Answer, RequestContext } from '@token-vault/operations';
-import { CustomAnswerError, ProxyCode, type CodeDependencies } from './code.ts';
+import { CustomAnswerError, ProxyCode, type CodeDependencies, type TakenTokens } from './code.ts';
 import { urlOf, withoutKey, type ConfiguredProxy } from './configured.ts';
 import { destinationOf, requireAllowed } from './destination.ts';
 import { Exchange } from './exchange.ts';
 import { readOutgoing, type Outgoing, type OutgoingTemplate } from './outgoing.ts';
 import { asRefusal, Refusals } from './refusal.ts';
 import { requireTransformable } from './transforms.ts';
-
-/** Tokens that the caller may use, checked and being opened. */
-interface TakenTokens {
-  /** Durable before anything of them leaves. */
-  readonly use: readonly VaultEvent[];
-  readonly tokens: Promise<ReadonlyMap<string, DetokenizedToken>>;
-  /** `created_at` of each token, by id. */
-  readonly madeAt: ReadonlyMap<string, string>;
-}
 
 export interface ProxyDependencies extends CodeDependencies {
   /** The proxy as the log has it now. @throws NotFoundError; AlteredRecordError; ForbiddenError when the application of its code is gone */
@@ -160,7 +150,7 @@ class Proxy {
     const requireSendable = () => refusals.keep(this.#requireSendable(going, context, code));
     const requireActing = () => refusals.keep(this.#requireActing(going, context, code));
     const exchangeId = exchange.id;
-    const coded = { proxy, exchangeId, tokenIds, signal: raw.signal, requireSendable, requireActing };
+    const coded = { proxy, exchangeId, tokenIds, taken, signal: raw.signal, requireSendable, requireActing };
     const code: ProxyCode = new ProxyCode(this.#dependencies, coded, context);
     try {
       const outgoing = await filling;
@@ -236,7 +226,7 @@ class Proxy {
     return async () => {
       const present = (await context.renewed()) ?? context;
       await requireStanding(present);
-      const refusal = decideUse(present) ?? refusalOfSeen;
+      const refusal = decideUse(present) ?? refusalOfSeen ?? code.refusalOfCvc();
       if (refusal) throw refusal;
     };
   }

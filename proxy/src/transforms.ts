@@ -19,6 +19,8 @@ import type { Outgoing } from './outgoing.ts';
 export interface Seen {
   readonly tokens: readonly SeenToken[];
   readonly isComplete: boolean;
+  /** RFC 3339. The end of the first cvc among them. */
+  readonly cvcEndsAt?: string | undefined;
 }
 
 /** A run of a transform. */

@@ -5,7 +5,7 @@ import { startPosition, type EventStore } from '@token-vault/event-store';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import { silentLogger } from '@token-vault/observability';
-import { createAuditTrail, createRequestContext, type Answer } from '@token-vault/operations';
+import { createAuditTrail, createRequestContext, systemClock, type Answer } from '@token-vault/operations';
 import { waitUntil } from '@token-vault/test-support';
 import { randomUUID } from 'node:crypto';
 import { createServer, type Server, type ServerResponse } from 'node:http';
@@ -58,6 +58,7 @@ function openProxy(options: EgressBrokerOptions) {
   const id = randomUUID();
   const proxy = createProxyHandlers({
     audit: createAuditTrail(store),
+    clock: systemClock,
     expressions: createExpressions(createInlineWorkers()),
     logger: silentLogger,
     guess: (_context, _isMiss, work) => work(),

@@ -17,7 +17,7 @@ import {
   type Answer,
   type RequestContext,
 } from '@token-vault/operations';
-import { waitUntil } from '@token-vault/test-support';
+import { manualClock, waitUntil } from '@token-vault/test-support';
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -83,11 +83,37 @@ const principalOf = (tenantId: string, settings: Record<string, string> = {}): P
   rules: [],
 });
 
+let clock: ReturnType<typeof manualClock>;
+beforeEach(() => {
+  clock = manualClock();
+});
+
+/** Gives the number for each token. `more`: what else is known of them; `opening`: awaited before they are open. */
+const taking =
+  (
+    more: { readonly cvcEndsAt?: string } = {},
+    opening = () => Promise.resolve(),
+  ): ProxyDependencies['takeTokens'] =>
+  async ({ tokens }, context) => ({
+    madeAt: new Map(),
+    use: [...tokens.keys()].map((token_id) =>
+      context.event(TokensRead, {
+        operation: 'use',
+        tokens: [{ token_id, token_type: 'card', transform: 'reveal' }],
+      }),
+    ),
+    tokens: opening().then(
+      () => new Map([...tokens.keys()].map((id) => [id, { data: number, token: { id, data: number } }])),
+    ),
+    ...more,
+  });
+
 /** The proxy on the real broker and a real destination. Only the tokens are given, and the log is in memory. */
 function openProxy(change: Partial<ProxyDependencies> = {}) {
   const broker = createEgressBroker({ allowCidrs: ['127.0.0.1/32'] });
   const proxy = createProxyHandlers({
     audit: createAuditTrail(store),
+    clock,
     expressions: createExpressions(createInlineWorkers()),
     logger: silentLogger,
     guess: (_context, _isMiss, work) => work(),
@@ -96,18 +122,7 @@ function openProxy(change: Partial<ProxyDependencies> = {}) {
       bodyOfAnswer = answer.body;
       return answer;
     },
-    takeTokens: async ({ tokens }, context) => ({
-      madeAt: new Map(),
-      use: [...tokens.keys()].map((token_id) =>
-        context.event(TokensRead, {
-          operation: 'use',
-          tokens: [{ token_id, token_type: 'card', transform: 'reveal' }],
-        }),
-      ),
-      tokens: Promise.resolve(
-        new Map([...tokens.keys()].map((id) => [id, { data: number, token: { id, data: number } }])),
-      ),
-    }),
+    takeTokens: taking(),
     checkTokens: async () => undefined,
     decisionOnUse: async () => () => undefined,
     useNamed: async () => undefined,
@@ -121,22 +136,23 @@ function openProxy(change: Partial<ProxyDependencies> = {}) {
     () => proxy.close(),
     () => broker.close(),
   );
-  return (tenantId: string = randomUUID(), renewed?: RequestContext['renewed']) => {
+  return (tenantId: string = randomUUID(), renewed?: RequestContext['renewed'], proxyId?: string) => {
     const now = new Date('2030-01-01T00:00:00Z');
     const made = createRequestContext({ principal: principalOf(tenantId), traceId: 't', now });
     const context = { ...made, ...(renewed && { renewed }) };
+    const type: [string, string] = ['Content-Type', 'text/plain'];
     const raw: RawRequest = {
       method: 'POST',
-      path: '/proxy',
+      path: proxyId === undefined ? '/proxy' : `/proxies/${proxyId}/invoke`,
       query: '',
-      headers: [
-        ['SVC-PROXY-URL', url],
-        ['Content-Type', 'text/plain'],
-      ],
+      headers: proxyId === undefined ? [['SVC-PROXY-URL', url], type] : [type],
       body: Buffer.from('{{ card-1 }}'),
       signal: new AbortController().signal,
     };
-    return proxy.handlers.proxy({ params: undefined, query: undefined, body: raw }, context);
+    const request = { query: undefined, body: raw };
+    return proxyId === undefined
+      ? proxy.handlers.proxy({ ...request, params: undefined }, context)
+      : proxy.handlers.invokeProxy({ ...request, params: { id: proxyId } }, context);
   };
 }
 
@@ -222,6 +238,58 @@ describe('a right that is withdrawn while the request is being recorded', () => 
     const gone = () => Promise.reject(new ForbiddenError('gone'));
     await expect(openProxy()(randomUUID(), gone)).rejects.toThrow('gone');
     await endsUnsent();
+  });
+});
+
+describe('a cvc that ends while the request is under way', () => {
+  const cvcEndsAt = '2030-01-01T00:00:10.000Z';
+  const end = async () => clock.set(cvcEndsAt);
+  const refused = { code: 'forbidden', message: 'A cvc that the request or its code was given has ended.' };
+
+  /** A proxy with code that is shown the cvc, and runs until it has ended. */
+  const withCode = (part: 'requestCode' | 'responseCode'): Partial<ProxyDependencies> => ({
+    findProxy: async (_tenantId, id) => ({
+      id,
+      revision: 0,
+      destination: url,
+      destinations: [],
+      requestCode: undefined,
+      responseCode: undefined,
+      applicationId: undefined,
+      configuration: async () => ({}),
+      [part]: 'code',
+    }),
+    async runCode({ onSeen, parents }) {
+      onSeen({ tokens: [], isComplete: true, cvcEndsAt });
+      expect(parents()).toMatchObject([{ cvcEndsAt }]);
+      await end();
+      return { raw: {} };
+    },
+  });
+
+  it('before the request leaves: 403, and nothing is sent', async () => {
+    await expect(openProxy({ takeTokens: taking({ cvcEndsAt }, end) })()).rejects.toMatchObject(refused);
+    expect(arrivals).toEqual([]);
+  });
+
+  it('at the destination: 403, and the answer is withheld', async () => {
+    answering = (_request, response) => void end().then(() => response.end('done'));
+    await expect(openProxy({ takeTokens: taking({ cvcEndsAt }) })()).rejects.toMatchObject(refused);
+    expect(arrivals).toHaveLength(1);
+  });
+
+  it('does not count when none of the tokens had one', async () => {
+    const { stream } = await openProxy({ takeTokens: taking({}, end) })();
+    expect(await read(stream)).toBe('done');
+  });
+
+  it.each([
+    ['requestCode', 0],
+    ['responseCode', 1],
+  ] as const)('while code has it (%s): 403', async (part, sent) => {
+    const asked = openProxy(withCode(part))(randomUUID(), undefined, randomUUID());
+    await expect(asked).rejects.toMatchObject(refused);
+    expect(arrivals).toHaveLength(sent);
   });
 });
 

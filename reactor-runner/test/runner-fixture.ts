@@ -14,9 +14,11 @@ import {
   type Actor,
   type DataOf,
   type Json,
+  type JsonInput,
   type JsonObject,
   type EventName,
   type NewDataOf,
+  type ParentRun,
   type VaultEventType,
 } from '@token-vault/contracts';
 import type { Principal } from '@token-vault/access';
@@ -40,6 +42,11 @@ import type { RunRequest, RunOutcome } from '../src/sandbox/index.ts';
 
 export const tenantId = newId();
 
+/** `parents`: the runs that the invocation is nested in. */
+type Changes = Partial<Omit<DataOf<'ReactorInvoked'>, 'parents'>> & {
+  readonly parents?: readonly ParentRun[];
+};
+
 export interface RunnerFixture {
   readonly store: EventStore;
   readonly keyRing: KeyRing;
@@ -50,7 +57,7 @@ export interface RunnerFixture {
   sandbox: (request: RunRequest) => Promise<RunOutcome>;
   /** Another runner on the same log. */
   runner(changes?: Partial<RunDependencies>): Runs;
-  invoke(args: Json, callbackUrl?: string, changes?: Partial<DataOf<'ReactorInvoked'>>): Promise<Invocation>;
+  invoke(args: Json, callbackUrl?: string, changes?: Changes): Promise<Invocation>;
   historyOf(invocation: Invocation): Promise<InvocationHistory>;
   eventsOf(invocation: Invocation): Promise<RecordedEvent[]>;
   /** The arguments; or of an outcome the body or the problem, without the tokens. */
@@ -95,7 +102,7 @@ function event<Type extends VaultEventType>(name: EventName<Type>, data: NewData
   });
 }
 
-const sealed = (keyRing: KeyRing, place: SealContext, value: Json): Promise<SealedValue> =>
+const sealed = (keyRing: KeyRing, place: SealContext, value: JsonInput): Promise<SealedValue> =>
   keyRing.sealNew(place, secret(value));
 
 /** Makes a reactor and the secret of its tenant. Gives the reactor's id. */
@@ -133,11 +140,11 @@ async function writeInvocation(
   { store, keyRing, reactorId, now }: Invoked,
   args: Json,
   callbackUrl: string | undefined,
-  changes: Partial<DataOf<'ReactorInvoked'>> = {},
+  { parents, ...changes }: Changes = {},
 ): Promise<Invocation> {
   const id = newId();
   const stream = streams.invocation(tenantId, id);
-  const place = (field: 'args' | 'callback_url') => invocationPlace(tenantId, id, field);
+  const place = (field: 'args' | 'callback_url' | 'parents') => invocationPlace(tenantId, id, field);
   const callback =
     callbackUrl === undefined
       ? {}
@@ -151,7 +158,8 @@ async function writeInvocation(
     token_ids: [],
     timeout_ms: 10_000,
     ...callback,
-    depth: 0,
+    depth: parents?.length ?? 0,
+    ...(parents && { parents: await sealed(keyRing, place('parents'), parents) }),
     ...changes,
   };
   const { metadata } = event(ReactorInvoked, data, now);

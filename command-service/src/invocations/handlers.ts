@@ -1,6 +1,7 @@
 import {
   ConflictError,
   DomainError,
+  firstCvcEnd,
   invocationPlace,
   newId,
   ReactorFailed,
@@ -236,7 +237,10 @@ export class Invocations {
     context: RequestContext,
   ): Promise<SealedValue> {
     const place = invocationPlace(context.principal.tenant.id, id, field);
-    const destroyAfter = new Date(context.now.getTime() + keptMs);
+    const latest = new Date(context.now.getTime() + keptMs).toISOString();
+    // Code that asks for a run may put a cvc that it was given into the arguments and the URL.
+    const ends = [latest, ...context.parents.map(({ cvcEndsAt }) => cvcEndsAt)];
+    const destroyAfter = new Date(firstCvcEnd(ends) ?? latest);
     return this.#keyRing.sealNew(place, secret(value), { destroyAfter });
   }
 

@@ -1,5 +1,5 @@
 import { threadShares } from '@token-vault/batching';
-import { ValidationError, type Json } from '@token-vault/contracts';
+import { firstCvcEnd, ValidationError, type Json } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
 import type { DetokenizedToken } from '@token-vault/expressions';
 import type { RequestContext } from '@token-vault/operations';
@@ -15,12 +15,6 @@ export interface OpenedData {
 
 export const missing = (tokenId: string, field = 'args'): ValidationError =>
   ValidationError.of(field, missingMessage(tokenId));
-
-const firstEnd = (found: readonly TokenDetails[], now: Date): string | undefined =>
-  found
-    .flatMap(({ content }) => cvcEndOf(content, now) ?? [])
-    .sort((one, other) => Date.parse(one) - Date.parse(other))
-    .at(0);
 
 async function openOne(
   keyRing: KeyRing,
@@ -84,5 +78,6 @@ export function openAll(
     openInTurn(context.principal.tenant.id, found.filter(isLarge), open),
   ]).then((entries) => new Map(entries.flat()));
   opened.catch(() => undefined);
-  return { tokens: opened, cvcEndsAt: firstEnd(found, context.now) };
+  const cvcEndsAt = firstCvcEnd(found.map(({ content }) => cvcEndOf(content, context.now)));
+  return { tokens: opened, cvcEndsAt };
 }

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { streams, type Reactor } from '@token-vault/contracts';
+import { invocationPlace, streams, type ParentRun, type Reactor } from '@token-vault/contracts';
+import { KeyDestroyedError } from '@token-vault/crypto';
 import { KeysNotStoredError } from '@token-vault/event-store';
 import { createAuditTrail, createRequestContext } from '@token-vault/operations';
 import { silentLogger } from '@token-vault/observability';
@@ -27,12 +28,16 @@ afterAll(async () => {
   await vault.close();
 });
 
-function react(body: ReactBody, store = vault.faults.store, onWaiting?: () => void) {
+function react(
+  body: ReactBody,
+  store = vault.faults.store,
+  more: { readonly onWaiting?: () => void; readonly parents?: readonly ParentRun[] } = {},
+) {
   const { keyRing, clock, principal } = vault;
   const audit = createAuditTrail(store);
   const how = { allowsPlainHttp: false, startWithinMs: 1, findActor: noActor };
   const dependencies = { store, keyRing, clock, audit, outcomes, ...how };
-  const context = createRequestContext({ principal, traceId: randomUUID(), now: clock.now(), onWaiting });
+  const context = createRequestContext({ principal, traceId: randomUUID(), now: clock.now(), ...more });
   return new Invocations(dependencies).react(reactor.id, body, context);
 }
 const typesOfRun = async () =>
@@ -59,8 +64,38 @@ it('a run whose keys are lost is not recorded, and leaves no keys', async () => 
 
 it('a synchronous invocation returns its place while it waits, so that it does not delay requests of the run', async () => {
   const onWaiting = vi.fn();
-  await expect(react({ args: {} }, vault.faults.store, onWaiting)).rejects.toThrow('No runner');
+  await expect(react({ args: {} }, vault.faults.store, { onWaiting })).rejects.toThrow('No runner');
   expect(onWaiting).toHaveBeenCalledOnce();
-  await react({ args: {}, callback_url: 'https://a.example' }, vault.faults.store, onWaiting);
+  await react({ args: {}, callback_url: 'https://a.example' }, vault.faults.store, { onWaiting });
   expect(onWaiting).toHaveBeenCalledOnce();
+});
+
+it('the arguments and the URL of a run that code asked for end with the first cvc that the code was given', async () => {
+  const { clock, keyRing, principal } = vault;
+  const inMs = (ms: number) => new Date(clock.now().getTime() + ms).toISOString();
+  const parent: ParentRun = {
+    actor: principal.actor,
+    since: inMs(0),
+    tokenIds: [],
+    owner: { reactorId: reactor.id, revision: 0 },
+    seen: [],
+    isSeenComplete: true,
+  };
+  const parents = [parent, { ...parent, cvcEndsAt: inMs(2_000) }, { ...parent, cvcEndsAt: inMs(1_000) }];
+  const { invocationId = '' } = await react(
+    { args: { cvc: '123' }, callback_url: 'https://a.example/?cvc=123' },
+    vault.faults.store,
+    { parents },
+  );
+  const [data] = (await vault.events()).flatMap(({ type, data: of }) =>
+    type === 'ReactorInvoked' && of.invocation_id === invocationId ? [of] : [],
+  );
+  const open = (field: 'args' | 'callback_url') =>
+    keyRing.open(invocationPlace(principal.tenant.id, invocationId, field), data?.[field] ?? '');
+  clock.advance(999);
+  expect((await open('args')).expose()).toEqual({ cvc: '123' });
+  await open('callback_url');
+  clock.advance(1);
+  await expect(open('args')).rejects.toThrow(KeyDestroyedError);
+  await expect(open('callback_url')).rejects.toThrow(KeyDestroyedError);
 });

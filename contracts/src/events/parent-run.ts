@@ -29,4 +29,6 @@ export type ParentRun = {
   readonly seen: readonly SeenToken[];
   /** False when there are others, which are not named. */
   readonly isSeenComplete: boolean;
+  /** RFC 3339. The end of the first cvc that the code was given. Unset when there is none, and in what an older release stored. */
+  readonly cvcEndsAt?: string | undefined;
 };

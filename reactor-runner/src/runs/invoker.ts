@@ -2,9 +2,10 @@ import { can, type Principal } from '@token-vault/access';
 import {
   AccessDenied,
   DomainError,
+  firstCvcEnd,
   ForbiddenError,
-  invocationPlace,
   mayHoldUnnamedTokens,
+  refusalOfEndedCvc,
   usedBy,
   type DataOf,
   type OutcomeContent,
@@ -13,12 +14,10 @@ import {
   type VaultEvent,
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
-import { parsePosition } from '@token-vault/event-store';
 import { createRequestContext, withReason, type Clock, type RequestContext } from '@token-vault/operations';
 import type { Invocation } from './invocation.ts';
-import type { SeenTokens } from './seen-tokens.ts';
+import { askedOf, nothingSeen, parentsOf, runOf } from './nesting.ts';
 import type {
-  Asked,
   DecideSeen,
   DecisionOnUse,
   FindInvoker,
@@ -29,23 +28,6 @@ import type {
   RefuseOwner,
   UseNamed,
 } from './ports.ts';
-
-/** The invocation as a run that is decided. `seen`: the tokens that its code has been shown so far. */
-export const runOf = (
-  { invoked, metadata, position }: Invocation,
-  { tokens: seen, isComplete }: Pick<SeenTokens, 'tokens' | 'isComplete'>,
-): ParentRun => ({
-  actor: metadata.actor,
-  authorizedBy: metadata.application_id,
-  reason: metadata.reason,
-  keyHash: invoked.key_hash,
-  since: metadata.occurred_at,
-  position: invoked.depth > 0 ? undefined : position,
-  tokenIds: invoked.token_ids,
-  owner: { reactorId: invoked.reactor_id, revision: invoked.reactor_revision },
-  seen,
-  isSeenComplete: isComplete,
-});
 
 /** An invoker that no longer exists has no rights. The log still names it. */
 const formerInvoker = (
@@ -59,12 +41,6 @@ const formerInvoker = (
   permissions: [],
   rules: [],
   ...(authorizedBy === undefined ? {} : { authorizedBy }),
-});
-
-/** A run that code asked for does not depend on a key of its application. Its parents depend on those of their callers. */
-export const askedOf = ({ keyHash, position }: Pick<ParentRun, 'keyHash' | 'position'>): Asked => ({
-  keyHash,
-  position: position === undefined ? undefined : parsePosition(position),
 });
 
 /** A run acts in the name of the caller that invoked it. */
@@ -134,8 +110,12 @@ export async function openForInvoker(
   const context = contextFor(invocation, runOf(invocation, nothingSeen), invoker, rights.clock);
   const parents = await parentsOf(rights.keyRing, invocation).catch(throwTooOld);
   const refusal = refusalOfCaller(invoker) ?? (await decideAll(invocation, parents, rights)).refusal;
-  if (!refusal)
-    return { ...(await rights.openTokens(invocation.invoked.token_ids, context)), context, parents };
+  if (!refusal) {
+    const opened = await rights.openTokens(invocation.invoked.token_ids, context);
+    // The arguments may hold any cvc that the code of these runs was given.
+    const cvcEndsAt = firstCvcEnd([opened, ...parents].map((each) => each.cvcEndsAt));
+    return { ...opened, cvcEndsAt, context, parents };
+  }
   const tokens = Promise.reject(refusal);
   tokens.catch(() => undefined);
   return { use: [denied(refusal, invocation, context)], tokens, context, parents: [] };
@@ -159,23 +139,9 @@ export interface RefusedDelivery {
   readonly record: VaultEvent;
 }
 
-const nothingSeen = { tokens: [], isComplete: true };
-
-/**
- * The runs that the invocation is nested in, the outermost first. Its code may have any data that theirs had.
- * @throws KeyDestroyedError when the invocation is too old
- */
-async function parentsOf(
-  keyRing: Pick<KeyRing, 'open'>,
-  { tenantId, id, invoked: { parents } }: Pick<Invocation, 'tenantId' | 'id' | 'invoked'>,
-): Promise<readonly ParentRun[]> {
-  if (parents === undefined) return [];
-  return (await keyRing.open<ParentRun[]>(invocationPlace(tenantId, id, 'parents'), parents)).expose();
-}
-
 /**
  * A run at this moment: in the name of its invoker, and the refusal when the invoker may not use the tokens of the
- * arguments, or when the code is gone.
+ * arguments, when the code is gone, or when a cvc that it was given has ended.
  */
 async function standingOf(
   invocation: Invocation,
@@ -190,7 +156,10 @@ async function standingOf(
   const context = contextFor(invocation, run, invoker, clock);
   const since = new Date(run.since);
   const refusal =
-    refusalOfCaller(invoker) ?? decideUse(context) ?? (await refuseOwner(tenantId, run.owner, since));
+    refusalOfCaller(invoker) ??
+    decideUse(context) ??
+    (await refuseOwner(tenantId, run.owner, since)) ??
+    refusalOfEndedCvc(run.cvcEndsAt, clock.now());
   return { context, refusal };
 }
 

@@ -1,13 +1,7 @@
 import type { Input } from './input.ts';
 import type { Invocation } from './invocation.ts';
-import {
-  guessOf,
-  requireActingOf,
-  runOf,
-  useNamedOf,
-  type DeliveryRights,
-  type NamedRights,
-} from './invoker.ts';
+import { guessOf, requireActingOf, useNamedOf, type DeliveryRights, type NamedRights } from './invoker.ts';
+import { runOf } from './nesting.ts';
 import type { RunOrigin } from './ports.ts';
 import type { SeenTokens } from './seen-tokens.ts';
 

@@ -25,7 +25,7 @@ export interface RunOrigin {
   readonly reason?: string | undefined;
   /**
    * Decides whether the code may go on with the data that it has: before each request that it sends, each change that it asks the vault for,
-   * and the tokens of its output. A change that takes long asks again. Its queries ask when the last of them that asked is a second ago.
+   * and the tokens of its output. The end of a cvc that it was given refuses them too. A change that takes long asks again. Its queries ask when the last of them that asked is a second ago.
    * @throws DomainError
    */
   readonly requireActing: () => Promise<void>;

@@ -20,15 +20,14 @@ import {
   type InvocationHistory,
 } from './invocation.ts';
 import {
-  askedOf,
   guessOf,
   openForInvoker,
-  runOf,
   throwTooOld,
   type DeliveryRights,
   type NamedRights,
   type OpenedForInvoker,
 } from './invoker.ts';
+import { askedOf, runOf } from './nesting.ts';
 import { failureOf, type InvocationOutcome } from './outcome.ts';
 import type { Input } from './input.ts';
 import { originOf } from './origin.ts';

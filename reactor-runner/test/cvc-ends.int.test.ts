@@ -1,0 +1,131 @@
+import { newId, type ParentRun } from '@token-vault/contracts';
+import { KeyDestroyedError } from '@token-vault/crypto';
+import { fieldsOf } from '@token-vault/test-support';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { OpenTokens } from '../src/runs/ports.ts';
+import type { RunDependencies } from '../src/runs/run.ts';
+import { Deliveries } from '../src/webhooks/deliver.ts';
+import { createRunnerFixture, invoker, nothingSeen, tenantId, type RunnerFixture } from './runner-fixture.ts';
+
+const tenMinutesMs = 600_000;
+const console = { lines: [], truncated: false };
+const url = 'https://receiver.example/hook';
+const answered = { status: 500, statusText: '', headers: [], body: new Uint8Array(), url, redirected: false };
+
+let fixture: RunnerFixture;
+let end: string;
+beforeEach(async () => {
+  fixture = await createRunnerFixture();
+  end = new Date(fixture.clock.now().getTime() + tenMinutesMs).toISOString();
+});
+afterEach(() => fixture.close());
+
+/** A run whose code was given a cvc and asked for another run. */
+const outer = (cvcEndsAt: string | undefined): ParentRun => ({
+  actor: { kind: 'application', id: 'app' },
+  since: fixture.clock.now().toISOString(),
+  tokenIds: [],
+  owner: { reactorId: newId(), revision: 0 },
+  seen: [],
+  isSeenComplete: true,
+  cvcEndsAt,
+});
+
+const argumentWithCvc: OpenTokens = () =>
+  Promise.resolve({ tokens: Promise.resolve(new Map()), use: [], cvcEndsAt: end });
+
+const succeeds = () => {
+  fixture.sandbox = () => Promise.resolve({ kind: 'succeeded', result: { raw: 'out' }, console });
+};
+
+describe('the result of a run that code asked for', () => {
+  it.each([undefined, url])('ends with the first cvc of the runs that it is nested in (%s)', async (hook) => {
+    succeeds();
+    const later = new Date(Date.parse(end) + 1).toISOString();
+    const invocation = await fixture.invoke({}, hook, {
+      parents: [outer(end), outer(undefined), outer(later)],
+    });
+    await fixture.runner().handle(await fixture.historyOf(invocation));
+    const data = fieldsOf((await fixture.eventsOf(invocation)).at(-1));
+    const opened = () => fixture.open(invocation, 'outcome', data['result']);
+    expect(data['cvc_ends_at']).toBe(end);
+    fixture.clock.advance(tenMinutesMs - 1);
+    expect(await opened()).toEqual({ raw: 'out' });
+    fixture.clock.advance(1);
+    await expect(opened()).rejects.toThrow(KeyDestroyedError);
+  });
+
+  it('is not delivered after that end; it is when no end is known', async () => {
+    succeeds();
+    const sent: string[] = [];
+    const deliveries = new Deliveries({
+      ...fixture,
+      findInvoker: async (ofTenant, actor) => invoker(ofTenant, actor),
+      decisionOnUse: async () => () => undefined,
+      refuseOwner: async () => undefined,
+      decideSeen: nothingSeen,
+      async fetch(request) {
+        await request.permit?.();
+        sent.push(Buffer.from(request.body ?? '').toString());
+        return answered;
+      },
+    });
+    const countOf = async (cvcEndsAt: string | undefined) => {
+      sent.length = 0;
+      const { id } = await fixture
+        .invoke({}, url, { parents: [outer(cvcEndsAt)] })
+        .then(async (invocation) => {
+          await fixture.runner().handle(await fixture.historyOf(invocation));
+          return invocation;
+        });
+      await deliveries.deliver(tenantId, id);
+      fixture.clock.advance(tenMinutesMs);
+      await deliveries.deliver(tenantId, id);
+      return sent.length;
+    };
+    expect([await countOf(end), await countOf(undefined)]).toEqual([1, 2]);
+  });
+});
+
+describe('code that was given a cvc', () => {
+  /** Runs code that sends a request `ms` after its begin. Gives the number of requests that were sent. */
+  async function sentAfter(ms: number, parents: readonly ParentRun[], changes: Partial<RunDependencies>) {
+    let sent = 0;
+    fixture.sandbox = async ({ hostCalls }) => {
+      fixture.clock.advance(ms);
+      await hostCalls.fetch?.({ url, method: 'POST', headers: [], body: new Uint8Array() });
+      return { kind: 'succeeded', result: { tokenize: {} }, console };
+    };
+    const invocation = await fixture.invoke({}, undefined, { parents });
+    const runner = fixture.runner({
+      async fetch({ permit }) {
+        await permit?.();
+        sent += 1;
+        return answered;
+      },
+      ...changes,
+    });
+    await runner.handle(await fixture.historyOf(invocation));
+    return { sent, outcome: (await fixture.eventsOf(invocation)).at(-1) };
+  }
+
+  it.each<[string, () => { parents?: readonly ParentRun[]; changes?: Partial<RunDependencies> }]>([
+    ['in its arguments', () => ({ changes: { openTokens: argumentWithCvc } })],
+    ['by the code that asked for its run', () => ({ parents: [outer(end)] })],
+  ])('%s sends nothing after its end', async (_name, given) => {
+    const { parents = [], changes = {} } = given();
+    expect(await sentAfter(tenMinutesMs - 1, parents, changes)).toMatchObject({ sent: 1 });
+    fixture.clock.set(new Date(Date.parse(end) - tenMinutesMs));
+    expect(await sentAfter(tenMinutesMs, parents, changes)).toMatchObject({
+      sent: 0,
+      outcome: { type: 'ReactorFailed', data: { status: 403 } },
+    });
+  });
+
+  it('does not begin when the cvc of the code that asked for it has ended', async () => {
+    fixture.clock.advance(tenMinutesMs);
+    const { outcome } = await sentAfter(0, [outer(end)], {});
+    expect(outcome).toMatchObject({ type: 'ReactorFailed', data: { status: 403 } });
+    expect(fixture.runs).toEqual([]);
+  });
+});
