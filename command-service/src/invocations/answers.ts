@@ -77,10 +77,22 @@ function outputTokens(value: Json | undefined, tenantId: string, at: Path): Answ
   return Object.entries(value).flatMap(([name, item]) => outputTokens(item, tenantId, [...at, name]));
 }
 
-/** The tokens that the answer of a run may contain. */
+/** The entry by which the run itself decides: whether the reactor is there, and has kept its application. */
+const runOf = ({ reactorId, reactorRevision, since }: Asked & Pick<Ended, 'since'>): AnswerToken => ({
+  id: reactorId,
+  by: 'ran',
+  shown: {
+    permission: 'token:use',
+    transform: 'redact',
+    ran: reactorRevision,
+    ranSince: since.toISOString(),
+  },
+});
+
+/** The tokens that the answer of a run may contain, and the run. */
 function tokensOf(
   event: OutcomeEvent,
-  { tenantId, reactorId, reactorRevision: revision, since }: Asked & Pick<Ended, 'since'>,
+  asked: Asked & Pick<Ended, 'since'>,
   { value, seen, isSeenComplete, cvcEndsAt }: OutcomeContent,
   usedTokenIds: readonly string[],
 ) {
@@ -94,9 +106,10 @@ function tokensOf(
         ? { id, by: 'ran' as const, shown }
         : { id, by: 'seen' as const, asOf, cvcEndsAt, shown },
     ),
-    ...outputTokens(made, tenantId, ['tokens']),
+    ...outputTokens(made, asked.tenantId, ['tokens']),
+    runOf(asked),
   ];
-  return { tokens, ran: { reactorId, revision, since }, isUnrepeatable: !isSeenComplete };
+  return { tokens, isUnrepeatable: !isSeenComplete };
 }
 
 /**

@@ -28,6 +28,7 @@ import { requireAccess } from './drafts.ts';
 import { transformWrittenData } from './written-data.ts';
 import { ExistingTokens } from './existing.ts';
 import { createTokenFinder, createTokensSinceFinder } from './find.ts';
+import { createOwnerDecision, type RefuseOwner } from '../invocations/code-owner.ts';
 import { createSeenTokens, shownNow, type FindActor } from './seen.ts';
 import { hiding, shownTo, withoutUnreadable, type Shown } from './shown.ts';
 
@@ -146,6 +147,22 @@ async function recordRepeat(
   }
 }
 
+/** The refusal when the reactor whose run gave the answer is gone, or has lost its application since the run was asked for. */
+async function refusalOfRun(
+  refuseOwner: RefuseOwner,
+  tokens: readonly StoredToken[],
+  { principal }: RequestContext,
+): Promise<ForbiddenError | undefined> {
+  for (const { id: reactorId, shown } of tokens) {
+    const { ran: revision, ranSince, applicationId } = shown ?? {};
+    if (revision === undefined || ranSince === undefined || applicationId !== undefined) continue;
+    const owner = { reactorId, revision };
+    const refusal = await refuseOwner(principal.tenant.id, owner, new Date(ranSince));
+    if (refusal) return refusal;
+  }
+  return undefined;
+}
+
 /** Shows the tokens of a stored answer in their present state, by the caller's present rights (rules.md §2). */
 export function createTokenReplay(dependencies: TokenReplayDependencies): TokenReplay {
   const { keyRing, audit } = dependencies;
@@ -153,6 +170,7 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
   const find = createTokenFinder(dependencies, { seesOwn: true });
   const findSince = createTokensSinceFinder(dependencies);
   const decideSeen = createSeenTokens(dependencies);
+  const refuseOwner = createOwnerDecision(dependencies);
 
   /** A token that was deleted and created again under the same id is a different token. */
   async function findSame(token: StoredToken, context: RequestContext): Promise<Found> {
@@ -191,18 +209,23 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
     isAsShown: async (token, context) => isSameVersion(token, await find(token.id, context)),
 
     async show(tokens, context, { present: presentOf, isOnRecord }) {
-      const own = tokens.filter(({ by }) => by !== 'ran');
-      const all = await Promise.all(own.map((token) => findSame(token, context)));
+      const all = await Promise.all(
+        tokens.map(async (token) => (token.by === 'ran' ? undefined : findSame(token, context))),
+      );
       const seen = await decideSeen(tokens.flatMap(seenToken), context.now, context);
       const now = await presentOf();
-      const decided = all.map((found) => ({ found, shown: shownAgain(found, now) }));
-      if (seen.refusal) throw seen.refusal;
+      const decided = all.map((found) => found && { found, shown: shownAgain(found, now) });
+      const refusal = seen.refusal ?? (await refusalOfRun(refuseOwner, tokens, now));
+      if (refusal) throw refusal;
       if (!isOnRecord) {
-        await recordRepeat(audit, decided, now);
+        const shown = decided.filter((each) => each !== undefined);
+        await recordRepeat(audit, shown, now);
         await seen.record();
       }
       try {
-        return await Promise.all(decided.map(({ found, shown }) => present(found, shown, now)));
+        return await Promise.all(
+          decided.map(async (each) => each && present(each.found, each.shown, now)),
+        );
       } catch (error) {
         if (error instanceof KeyDestroyedError) throw gone();
         throw error;

@@ -35,6 +35,10 @@ export interface Showing {
   readonly isTold?: true | undefined;
   /** The token that a create asked for, where deduplication gave this one instead: the right to make that one decides. */
   readonly asked?: AskedToken | undefined;
+  /** Of a run, not of a token: the revision of its reactor. */
+  readonly ran?: number | undefined;
+  /** When that run was asked for, RFC 3339. Unset in what an older release stored. */
+  readonly ranSince?: string | undefined;
 }
 
 /** A token that is in an answer, or whose data the answer was made of. */
@@ -55,8 +59,8 @@ export interface AnswerToken {
   readonly expiresAt?: string | undefined;
   /**
    * The reason why the caller got the token: the right to create or update it; deduplication; its use in arguments of a reactor; the output
-   * of a reactor, shown as masked; or that a query or code of a reactor was shown it; `ran`: the entry holds no data of a token, but decides: the id is that of a reactor whose result the code
-   * was given, or was named by an expression of the code. For code the rights of the reactor's application decide (`shown.applicationId`).
+   * of a reactor, shown as masked; or that a query or code of a reactor was shown it; `ran`: the entry holds no data of a token, but decides. Its id is that of the reactor whose run gave
+   * the answer, or gave code an answer, or is an id that an expression of the code named. For code the rights of the reactor's application decide (`shown.applicationId`).
    */
   readonly by:
     'create' | 'update' | 'duplicate-of-create' | 'duplicate-of-update' | 'use' | 'output' | 'seen' | 'ran';
@@ -143,8 +147,6 @@ export interface Answer {
    * is decided like any repeat before it leaves.
    */
   readonly isRepeat?: boolean | undefined;
-  /** The reactor whose run the answer was made of, at the revision that ran, and when the run was asked for. */
-  readonly ran?: { readonly reactorId: string; readonly revision: number; readonly since: Date } | undefined;
   /** The tokens that the answer was made of are not known, so it cannot be shown again. */
   readonly isUnrepeatable?: boolean;
 }

@@ -37,8 +37,8 @@ const tellsOfData = (error: unknown): error is DataDependentError => error insta
 const used: Showing = { permission: 'token:use', transform: 'reveal' };
 
 /**
- * A token that the code of `applicationId` is shown. Tokens that an inner run was shown keep the application of that
- * run.
+ * A token that the code of `applicationId` is shown, or a run that it asked for. Tokens that an inner run was shown keep the application of
+ * that run.
  */
 function shownToken({ id, createdAt, by, shown, cvcEndsAt }: AnswerToken, applicationId: string): ShownToken {
   const token = { id, createdAt, cvcEndsAt };
@@ -46,23 +46,6 @@ function shownToken({ id, createdAt, by, shown, cvcEndsAt }: AnswerToken, applic
   if (!showing) return token;
   return { ...token, shown: { ...showing, applicationId: showing.applicationId ?? applicationId } };
 }
-
-/** A run that the code of `applicationId` asked for. */
-const runOf = (ran: MadeOf['ran'], applicationId: string): ShownToken[] =>
-  ran === undefined
-    ? []
-    : [
-        {
-          id: ran.reactorId,
-          shown: {
-            applicationId,
-            permission: 'token:use',
-            transform: 'redact',
-            ran: ran.revision,
-            ranSince: ran.since.toISOString(),
-          },
-        },
-      ];
 
 /**
  * Runs a request of a reactor as `principal`. Gives the body as HTTP would send it, without undefined fields. `onShown` gets the tokens that
@@ -182,9 +165,9 @@ export function createReactorOperations(
           await (isChange ? origin.requireActing() : decideQuery(origin));
           return applicationOf(principals, origin, applicationId);
         };
-        const onShown = ({ tokens = [], ran, isUnrepeatable = false }: MadeOf) =>
+        const onShown = ({ tokens = [], isUnrepeatable = false }: MadeOf) =>
           origin.onTokens(
-            [...tokens.map((token) => shownToken(token, applicationId)), ...runOf(ran, applicationId)],
+            tokens.map((token) => shownToken(token, applicationId)),
             !isUnrepeatable,
           );
         return await answerTo(executor, prepared, origin, { identify, onShown });
