@@ -354,6 +354,32 @@ describe('a token that others change while a create shows it again', () => {
     expect(opened).toBeGreaterThan(0);
     expect(JSON.stringify(told?.body).includes('as it was')).toBe(change === 'nothing');
   });
+
+  it('a repeat shows no data by rights that were granted for a moment', async () => {
+    const caller = await newCaller(twins, cast.manager, makesMasked);
+    const idempotencyKey = randomUUID();
+    const asked = { operation: 'createToken', body: { ...body, mask: '{{ data | size }}' } } as const;
+    await tell(twins, caller, asked, { idempotencyKey });
+    const grant = (rules: Role['rules']) =>
+      must(twins, cast.manager, {
+        operation: 'updateApplication',
+        params: { id: caller.id },
+        body: { name: 'caller', permissions: [], rules },
+      });
+    const rulesAt = [
+      makesMasked.rules.map((each) => ({ ...each, transform: 'reveal' as const })),
+      makesMasked.rules,
+    ];
+    let opened = 0;
+    twins.beforeOpening(async (entity) => {
+      const rules = entity === 'token:again' ? rulesAt[opened++] : undefined;
+      if (rules) await grant(rules);
+      await delay(bodyTookMs);
+    });
+    const told = await tell(twins, caller, asked, { idempotencyKey }).finally(() => twins.beforeOpening());
+    expect(opened).toBe(3);
+    expect(told.body).toMatchObject({ data: 9 });
+  });
   afterEach(() => tell(twins, cast.author, { operation: 'deleteToken', params: { id: 'again' } }));
 });
 
