@@ -104,11 +104,14 @@ async function runIt(isSeenComplete = true): Promise<void> {
   );
 }
 
-it('the repeat of a run that was cut off before its answer is decided by the tokens that the run began with', async () => {
+it('the repeat of a run that was cut off before its answer is decided by the tokens that the run began with, and by its reactor', async () => {
   const { body, tokens, isRepeat } = await react({ args: {} });
   expect(body).toEqual({ raw: 'SECRET' });
   expect(isRepeat).toBe(true);
-  expect(tokens).toMatchObject([{ id: 'tok', by: 'use' }]);
+  expect(tokens).toMatchObject([
+    { id: 'tok', by: 'use' },
+    { id: reactor.id, by: 'ran', shown: { ran: 0 } },
+  ]);
 });
 
 it('such a repeat cannot be shown when the code was shown more tokens than are named', async () => {
