@@ -223,9 +223,7 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
         await seen.record();
       }
       try {
-        return await Promise.all(
-          decided.map(async (each) => each && present(each.found, each.shown, now)),
-        );
+        return await Promise.all(decided.map(async (each) => each && present(each.found, each.shown, now)));
       } catch (error) {
         if (error instanceof KeyDestroyedError) throw gone();
         throw error;
