@@ -383,6 +383,62 @@ describe('a token that others change while a create shows it again', () => {
   afterEach(() => tell(twins, cast.author, { operation: 'deleteToken', params: { id: 'again' } }));
 });
 
+describe('a cvc that ends after it was opened and before the answer leaves', () => {
+  const hourMs = 3_600_000;
+  const cvc = '7391';
+  const data = card(hidden.number, cvc);
+  const ids = ['with a cvc', 'other'] as const;
+  const tokens: Json = [
+    { id: ids[0], type: 'card', data, containers: ['/a/'] },
+    { id: ids[1], type: 'token', data: 'other', containers: ['/a/'] },
+  ];
+
+  /** The answer to a request that waits for the read models when it has been made. */
+  async function patchAcross(passingMs: number): Promise<Told> {
+    await must(twins, cast.author, { operation: 'createTokens', body: { tokens } });
+    const held = await twins.pool.connect();
+    await held.query('begin; lock table rm_tokens.token in access exclusive mode');
+    const patch = { metadata: { of: 'the patch' } };
+    const asked = { operation: 'updateToken', params: { id: ids[0] }, body: patch } as const;
+    const telling = tell(twins, cast.author, asked);
+    await delay(bodyTookMs);
+    twins.clock.advance(passingMs);
+    await held.query('commit');
+    held.release();
+    return telling;
+  }
+
+  /** The repeat of a batch. It opens the card, and then waits before it opens the other token. */
+  async function repeatAcross(passingMs: number): Promise<Told> {
+    const idempotencyKey = randomUUID();
+    const ask = () =>
+      tell(twins, cast.author, { operation: 'createTokens', body: { tokens } }, { idempotencyKey });
+    await ask();
+    let isOver = false;
+    twins.beforeOpening(async (entity) => {
+      if (entity !== `token:${ids[1]}` || isOver) return;
+      isOver = true;
+      await delay(bodyTookMs);
+      twins.clock.advance(passingMs);
+    });
+    return ask().finally(() => twins.beforeOpening());
+  }
+
+  it.each([
+    ['a patch', patchAcross],
+    ['the repeat of a batch', repeatAcross],
+  ] as const)('is not in the answer of %s', async (_name, answerAcross) => {
+    const before = await answerAcross(0);
+    expect(JSON.stringify(before.body)).toContain(cvc);
+    await must(twins, cast.author, { operation: 'deleteTokens', body: { ids: [...ids] } });
+    const { status, body } = await answerAcross(hourMs);
+    expect(status).toBe(before.status);
+    expect(JSON.stringify(body)).toContain(hidden.number);
+    expect(JSON.stringify(body)).not.toContain(cvc);
+  });
+  afterEach(() => tell(twins, cast.author, { operation: 'deleteTokens', body: { ids: [...ids] } }));
+});
+
 describe('a caller whose rights change while it sends the body of', () => {
   it.each(Object.entries(asks))('%s is shown what it may see at that moment', async (_name, asked) => {
     await expectPresentRights(tellWhile, asked);

@@ -109,7 +109,8 @@ function tokensOf(
     ...outputTokens(made, asked.tenantId, ['tokens']),
     runOf(asked),
   ];
-  return { tokens, isUnrepeatable: !isSeenComplete };
+  const endsAtMs = cvcEndsAt === undefined ? Infinity : Date.parse(cvcEndsAt);
+  return { tokens, endsAtMs, isUnrepeatable: !isSeenComplete };
 }
 
 /**

@@ -17,11 +17,12 @@ import type {
   AuditTrail,
   Clock,
   RequestContext,
+  ShownAgain,
   StoredToken,
   TokenFacts,
   TokenReplay,
 } from '@token-vault/operations';
-import { openToken, presentToken, type TokenDetails } from '@token-vault/tokens';
+import { cvcEndOf, openToken, presentToken, type TokenDetails } from '@token-vault/tokens';
 import { expressionsOf } from '../dependencies.ts';
 import { outsideTransaction } from '../transactions/context.ts';
 import { requireAccess } from './drafts.ts';
@@ -163,9 +164,35 @@ async function refusalOfRun(
   return undefined;
 }
 
+interface Presenting extends Pick<TokenReplayDependencies, 'keyRing' | 'expressions'> {
+  readonly existing: ExistingTokens;
+}
+
+/** The token as the answer holds it. Undefined where it does not hold the token whole. */
+async function present(
+  dependencies: Presenting,
+  { token, details }: Found,
+  shown: Shown,
+  context: RequestContext,
+): Promise<Token | undefined> {
+  const { keyRing, existing } = dependencies;
+  if (token.at === undefined) return undefined;
+  if (token.by === 'duplicate-of-create') return (await existing.show(context, details, 'create')).token;
+  if (token.by === 'duplicate-of-update') return (await existing.show(context, details, 'update')).token;
+  const tenantId = context.principal.tenant.id;
+  const place = { tenantId, tokenId: details.id };
+  const data = await transformWrittenData(
+    expressionsOf(dependencies, context),
+    shown.transform,
+    details.content,
+    () => openToken(keyRing, place, details.content, context.now),
+  );
+  return withoutUnreadable(presentToken(tenantId, details, data), shown);
+}
+
 /** Shows the tokens of a stored answer in their present state, by the caller's present rights (rules.md §2). */
 export function createTokenReplay(dependencies: TokenReplayDependencies): TokenReplay {
-  const { keyRing, audit } = dependencies;
+  const { audit } = dependencies;
   const existing = new ExistingTokens(dependencies);
   const find = createTokenFinder(dependencies, { seesOwn: true });
   const findSince = createTokensSinceFinder(dependencies);
@@ -187,21 +214,10 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
     return { createdAt, cvcEndsAt: content.cvc === undefined ? undefined : content.cvc_expires_at };
   }
 
-  async function present(found: Found, shown: Shown, context: RequestContext): Promise<Token | undefined> {
-    const { token, details } = found;
-    if (token.at === undefined) return undefined;
-    if (token.by === 'duplicate-of-create') return (await existing.show(context, details, 'create')).token;
-    if (token.by === 'duplicate-of-update') return (await existing.show(context, details, 'update')).token;
-    const tenantId = context.principal.tenant.id;
-    const place = { tenantId, tokenId: details.id };
-    const data = await transformWrittenData(
-      expressionsOf(dependencies, context),
-      shown.transform,
-      details.content,
-      () => openToken(keyRing, place, details.content, context.now),
-    );
-    return withoutUnreadable(presentToken(tenantId, details, data), shown);
-  }
+  const again = async (found: Found, shown: Shown, context: RequestContext): Promise<ShownAgain> => ({
+    cvcEndsAt: cvcEndOf(found.details.content, context.now),
+    token: await present({ ...dependencies, existing }, found, shown, context),
+  });
 
   return {
     facts: (ids, context) => Promise.all(ids.map((id) => factsOf(id, context))),
@@ -223,7 +239,7 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
         await seen.record();
       }
       try {
-        return await Promise.all(decided.map(async (each) => each && present(each.found, each.shown, now)));
+        return await Promise.all(decided.map(async (each) => each && again(each.found, each.shown, now)));
       } catch (error) {
         if (error instanceof KeyDestroyedError) throw gone();
         throw error;

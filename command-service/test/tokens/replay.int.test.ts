@@ -34,10 +34,9 @@ async function repeat(by: StoredToken['by'], principal: Principal = vault.princi
     findActor: noActor,
   });
   const context = createRequestContext({ principal, traceId: 'again', now: clock.now(), transactionId });
-  return replay.show([{ id: 'tok', createdAt: made.created_at ?? '', at: [], by }], context, {
-    present: async () => context,
-    isOnRecord: false,
-  });
+  const tokens = [{ id: 'tok', createdAt: made.created_at ?? '', at: [], by }];
+  const shown = await replay.show(tokens, context, { present: async () => context, isOnRecord: false });
+  return shown.map((each) => each?.token);
 }
 
 const showings = async () =>

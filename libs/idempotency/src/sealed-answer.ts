@@ -252,6 +252,7 @@ export async function openAnswer(
     ...(status === undefined ? {} : { status }),
     ...(position === undefined ? {} : { position: parsePosition(position) }),
     ...opened,
+    endsAtMs: Date.parse(stored.endsAt),
   };
   return { answer, tokens };
 }

@@ -136,6 +136,11 @@ export interface Answer {
   readonly invocationId?: string;
   /** All tokens that are in the body or whose data it was made of. A repeat of the request is decided by them (rules.md §2). */
   readonly tokens?: readonly AnswerToken[];
+  /**
+   * When the first cvc ends that the answer may hold, in ms since the epoch: an answer that leaves later is decided again. Unset where the
+   * whole tokens in it say so (`tokens`).
+   */
+  readonly endsAtMs?: number | undefined;
   /** Of a query that shows tokens: the answer itself, which is given when it is on record. */
   readonly pending?: PendingAnswer | undefined;
   /** How the answer was decided, where it is decided again when it leaves much later: the answer of a run, or one that is shown again. */

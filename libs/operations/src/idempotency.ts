@@ -28,12 +28,19 @@ interface LaterRights {
   readonly isOnRecord: boolean;
 }
 
+export interface ShownAgain {
+  /** Undefined where the answer does not hold the token whole. */
+  readonly token: Token | undefined;
+  /** When the cvc ends that it may show. */
+  readonly cvcEndsAt: string | undefined;
+}
+
 /** The functions for tokens that stored answers need. Stored answers contain no token: a repeat shows the present state of the token. */
 export interface TokenReplay {
   /** One entry for each id, in the same order; undefined for a token that does not exist. */
   facts(ids: readonly string[], context: RequestContext): Promise<readonly (TokenFacts | undefined)[]>;
   /**
-   * The tokens as the caller may see them now; the read is recorded durably. Undefined for tokens that the answer does not hold whole.
+   * The tokens as the caller may see them now; the read is recorded durably.
    * @param later the rights of the caller, which are found when the tokens were read, and whether this reading is on record already
    * @throws NotFoundError when a token was deleted, ForbiddenError when the caller has lost the right
    */
@@ -41,7 +48,7 @@ export interface TokenReplay {
     tokens: readonly StoredToken[],
     context: RequestContext,
     later: LaterRights,
-  ): Promise<readonly (Token | undefined)[]>;
+  ): Promise<readonly (ShownAgain | undefined)[]>;
   /** Whether the token is there as it was shown, and has not been changed since. */
   isAsShown(token: Token, context: RequestContext): Promise<boolean>;
 }

@@ -21,6 +21,7 @@ export {
   type IdempotentAnswers,
   type IdempotentRequest,
   type Repeating,
+  type ShownAgain,
   type StoredToken,
   type TokenFacts,
   type TokenReplay,

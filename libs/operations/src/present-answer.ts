@@ -3,6 +3,7 @@ import { UnavailableError } from '@token-vault/contracts';
 import { isDeepStrictEqual } from 'node:util';
 import { admittedNow, type Admitted } from './admission.ts';
 import type { Answer } from './handlers.ts';
+import { endOf } from './repeats.ts';
 import type { RequestContext } from './request-context.ts';
 
 /** The answer, as made with the caller's rights at that moment. */
@@ -38,6 +39,12 @@ async function isOutdated(
   return (await made.isOvertaken?.(answer, now.principal)) ?? false;
 }
 
+/** Whether a cvc has ended that the answer may hold. */
+function hasEnded(answer: Answer, now: () => Date): boolean {
+  const endsAtMs = endOf(answer);
+  return endsAtMs !== Infinity && endsAtMs <= now().getTime();
+}
+
 /** An answer shows only data that the caller may see at the moment when it leaves (ADR 16), and leaves when it is on record. */
 export async function asRightsAreNow(made: Made, caller: PresentCaller): Promise<Answer> {
   const { decideAnew } = made;
@@ -48,7 +55,10 @@ export async function asRightsAreNow(made: Made, caller: PresentCaller): Promise
     const { pending } = answer;
     const isLate = now !== admitted;
     let { atMs, principal } = now;
-    if (isLate && (await isOutdated(made, answer, { now, admitted }))) {
+    if (
+      hasEnded(answer, () => caller.contextOf(now).now) ||
+      (isLate && (await isOutdated(made, answer, { now, admitted })))
+    ) {
       if (again >= againAtMost)
         throw new UnavailableError(
           'The rights of the caller, or the token, change faster than the answer is made; try again.',

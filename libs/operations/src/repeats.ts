@@ -9,7 +9,7 @@ import {
 import type { AuditTrail } from './audit-trail.ts';
 import type { Answer, Decided, Path } from './handlers.ts';
 import { namedTokens } from './idempotency.ts';
-import type { ApplicationReplay, Repeating, StoredToken, TokenReplay } from './idempotency.ts';
+import type { ApplicationReplay, Repeating, ShownAgain, StoredToken, TokenReplay } from './idempotency.ts';
 import type { FindEntity } from './refusals.ts';
 import type { RequestContext } from './request-context.ts';
 
@@ -87,6 +87,8 @@ async function showStored(
   isOnRecord = false,
 ): Promise<Answer> {
   const { operation, dependencies, params } = repeated;
+  if (answer.endsAtMs !== undefined && answer.endsAtMs <= context.now.getTime())
+    throw new NotFoundError('The content of the first answer');
   const isOfEntity = operation.entity !== 'token' || tokens.length === 0;
   const entityId = entityIdOf(answer, params, context, operation);
   let atMs = 0;
@@ -98,7 +100,7 @@ async function showStored(
     if (isOfEntity) await requireThere(repeated, answer, entityId, now);
     return now;
   };
-  let shown: readonly (Token | undefined)[] = [];
+  let shown: readonly (ShownAgain | undefined)[] = [];
   if (tokens.length === 0) await present();
   else shown = await requireTokens(dependencies).show(tokens, context, { present, isOnRecord });
   if (isOfEntity && !isOnRecord) {
@@ -107,7 +109,7 @@ async function showStored(
     await dependencies.audit.record(context, EntitiesRead, reading);
   }
   const places = tokens.flatMap(({ at }, index) => {
-    const token = shown[index];
+    const token = shown[index]?.token;
     return at && token ? [[at, token] as const] : [];
   });
   const isQuick = places.length === 0;
@@ -128,8 +130,18 @@ async function showStored(
       ));
     },
   };
-  return { ...answer, body: putTokens(answer.body, places), decided };
+  const ends = shown.map((each) => each?.cvcEndsAt);
+  const endsAtMs = Math.min(answer.endsAtMs ?? Infinity, firstEnd(ends));
+  return { ...answer, body: putTokens(answer.body, places), endsAtMs, decided };
 }
+
+/** The first of these ends, in ms since the epoch; `Infinity` when there is none. */
+const firstEnd = (ends: readonly (string | undefined)[]): number =>
+  Math.min(...ends.flatMap((end) => (end === undefined ? [] : [Date.parse(end)])));
+
+/** When the first cvc ends that the answer may hold, in ms since the epoch. */
+export const endOf = ({ endsAtMs, tokens = [] }: Answer): number =>
+  endsAtMs ?? firstEnd(tokens.map(({ at, cvcEndsAt }) => (at === undefined ? undefined : cvcEndsAt)));
 
 /** Whether the whole tokens at these places of the body have not been changed since. */
 async function areAsShown(
@@ -158,7 +170,7 @@ export async function showAnew(repeating: Repeating, answer: Answer): Promise<An
   const { tokens = [], isUnrepeatable = false } = answer;
   const named = isUnrepeatable ? undefined : await namedTokens(tokens, (ids) => repeating.facts(ids));
   if (!named) throw new NotFoundError('The content of the first answer');
-  return repeating.show(answer, named.tokens);
+  return repeating.show({ ...answer, endsAtMs: undefined }, named.tokens);
 }
 
 /**
