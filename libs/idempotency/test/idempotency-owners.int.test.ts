@@ -79,7 +79,7 @@ describe('a stored answer', () => {
   it('expires with the entity that it names, such as the reactor whose configuration it holds', async () => {
     living.add('r1');
     await run(ofReactor);
-    expect(await run(ofReactor)).toEqual({ body });
+    expect(await run(ofReactor)).toEqual({ body, endsAtMs: expect.any(Number) as number });
     await keyRing.destroyKeysOfEntity(tenantId, 'reactor:r1');
     expect(await keysLeft()).toEqual([]);
     await expect(run(ofReactor)).rejects.toMatchObject(gone);

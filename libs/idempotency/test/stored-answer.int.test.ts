@@ -55,6 +55,7 @@ describe('a stored answer', () => {
     const { handle } = handler(made());
     await setup.answers.run(requestOf(), handle);
     expect(await setup.answers.run(requestOf(), handle)).toEqual({
+      endsAtMs: expect.any(Number) as number,
       body: { raw: canary, tokens: [null, 'tok_9'], ['__proto__']: 1, body: 5 },
       headers: { 'x-told': canary },
     });
@@ -180,7 +181,10 @@ describe('a stored answer', () => {
   it('without a body is given back without a body', async () => {
     const { handle, scopes } = handler({ position: '9' as Position });
     await setup.answers.run(requestOf(), handle);
-    expect(await setup.answers.run(requestOf(), handle)).toEqual({ position: '9' });
+    expect(await setup.answers.run(requestOf(), handle)).toEqual({
+      position: '9',
+      endsAtMs: expect.any(Number) as number,
+    });
     expect(scopes).toHaveLength(1);
   });
 
