@@ -36,13 +36,13 @@ const end = ({ data }: { readonly data: { readonly alert_id: string } }): SqlOp[
 /** Security webhooks that are due: reveals by rules with `break_glass` (docs/reference/reasons.md). Empty when all are delivered. */
 export const alerts: Projection<'alerts'> = {
   name: 'alerts',
-  version: 1,
+  version: 2,
   isAwaited: false,
   tables: [
     {
       ...tableOf('alerts', 'delivery'),
       primaryKey: ['id'],
-      indexes: [{ on: '(next_at)' }],
+      indexes: [{ on: '(tenant_id, next_at)' }],
     },
   ],
   on: {

@@ -25,7 +25,7 @@ const endDelivery = ({ invocation_id: id }: { readonly invocation_id: string }):
 
 const due = (column: string) => ({
   primaryKey: ['id'],
-  indexes: [{ on: `(${column})` }],
+  indexes: [{ on: `(tenant_id, ${column})` }],
 });
 
 /**
@@ -34,7 +34,7 @@ const due = (column: string) => ({
  */
 export const invocations: Projection<'invocations'> = {
   name: 'invocations',
-  version: 3,
+  version: 4,
   isAwaited: false,
   tables: [
     {
