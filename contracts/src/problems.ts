@@ -1,4 +1,6 @@
+import type { Actor } from './metadata.ts';
 import type { EntityType } from './names.ts';
+import type { Permission } from './permissions.ts';
 import type { Statement } from './statements.ts';
 
 /** The problems of the interface: stable code → HTTP status and title (rules.md §1). */
@@ -136,13 +138,24 @@ export interface FoundEntity {
   readonly id: string;
 }
 
+/** An application or a session, and the permission that it lacks. */
+export interface LackingRight {
+  readonly actor: Actor;
+  /** The application that authorised the session. */
+  readonly authorizedBy?: string | undefined;
+  readonly permission: Permission;
+}
+
 /** 403: the caller is authenticated and lacks the right. */
 export class ForbiddenError extends DomainError {
   /** The entity that the caller may not see or change. Set only when the entity was found, because the log records it. */
   readonly entity?: FoundEntity;
-  constructor(detail: string, entity?: FoundEntity) {
+  /** Who lacks the right. Of a step of running code it may be another than the caller of the request. */
+  readonly lacking?: LackingRight;
+  constructor(detail: string, entity?: FoundEntity, lacking?: LackingRight) {
     super('forbidden', detail);
     if (entity) this.entity = entity;
+    if (lacking) this.lacking = lacking;
   }
 }
 

@@ -55,7 +55,7 @@ export function openProxy(
     decisionOnUse: (tokenIds, asked) => tokenUse.decisionOn(tokenIds, asked.now, asked),
     useNamed: (...named) => tokenUse.useNamed(...named),
     findProxy: async (tenantId, id) => usable(tenantId, await findProxy(tenantId, id), findApplication),
-    runCode: createProxyCode({ sandbox: reactors.sandbox, fetch: ofCode.fetch, operations }),
+    runCode: createProxyCode(audit, { sandbox: reactors.sandbox, fetch: ofCode.fetch, operations }),
     areThere: (tokens, asked) => tokenUse.areThere(tokens, { ...asked, now: clock.now() }),
     refuseSeen: async (tokens, asked) => (await decideSeen(tokens, asked.now, asked)).refusal,
   });

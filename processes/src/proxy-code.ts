@@ -16,7 +16,7 @@ import {
   type ServiceRequest,
   type VaultOperations,
 } from '@token-vault/reactor-runner';
-import type { RequestContext } from '@token-vault/operations';
+import { recordDeniedStep, systemClock, type AuditTrail, type RequestContext } from '@token-vault/operations';
 
 /** As synchronous runs of reactors (rules.md §10). */
 const timeoutMs = 10_000;
@@ -26,11 +26,11 @@ const timeoutMs = 10_000;
  * lead elsewhere.
  */
 const fetchOf =
-  (fetch: EgressFetch, { proxy, requireSendable }: CodeRun, context: RequestContext): EgressFetch =>
+  (fetch: EgressFetch, { proxy }: CodeRun, context: RequestContext): EgressFetch =>
   async (request) => {
     const url = URL.parse(request.url);
     const permit = async () => {
-      await requireSendable();
+      await request.permit?.();
       const { principal } = (await context.renewed()) ?? context;
       if (!url || !mayFetch(proxy, url, principal.tenant))
         throw new Error('the destination is not among those of the proxy');
@@ -69,7 +69,7 @@ const operationsOf = (operations: VaultOperations, { onDeleted }: CodeRun): Vaul
 });
 
 /** Runs the transforms of proxies in the sandbox of reactors. */
-export function createProxyCode(dependencies: CodeDependencies): RunCode {
+export function createProxyCode(audit: AuditTrail, dependencies: CodeDependencies): RunCode {
   return async (run, context) => {
     const { proxy, exchangeId } = run;
     const seen = new SeenTokens();
@@ -94,6 +94,13 @@ export function createProxyCode(dependencies: CodeDependencies): RunCode {
           parents: run.parents,
           beganAtMs: performance.now(),
           requireActing: run.requireActing,
+          requireSendable: run.requireSendable,
+          recordRefusal: (refusal) =>
+            recordDeniedStep(
+              audit,
+              { metadata: context.metadata, code: { type: 'proxy', id: proxy.id }, now: systemClock.now() },
+              refusal,
+            ),
           useNamed: run.useNamed,
           guess: run.guess,
           onTokens(tokens, areAll) {

@@ -97,9 +97,11 @@ function refusalOf(found: readonly Deciding[], context: RequestContext): Forbidd
     const access = accessTo(details, context);
     if (access.isGranted) continue;
     const { id, type } = details;
-    const lacking = 'The caller lacks the permission token:use for a token that the request names.';
-    const detail = refusalText(access, lacking);
-    return new ForbiddenError(detail, { type: entityTypeOfToken(type), id });
+    const withoutIt = 'The caller lacks the permission token:use for a token that the request names.';
+    const detail = refusalText(access, withoutIt);
+    const { actor, authorizedBy } = context.principal;
+    const lacking = { actor, authorizedBy, permission: 'token:use' as const };
+    return new ForbiddenError(detail, { type: entityTypeOfToken(type), id }, lacking);
   }
   return undefined;
 }
@@ -170,7 +172,7 @@ function notOpened(refusal: ForbiddenError): Pick<OpenedTokens, 'tokens'> {
   return { tokens };
 }
 
-/** Records the use of tokens by all of these callers, or the first refusal. @throws ForbiddenError */
+/** Records the use of tokens by all of these callers. @throws ForbiddenError */
 async function recordUse(
   audit: AuditTrail,
   callers: readonly RequestContext[],
@@ -179,10 +181,7 @@ async function recordUse(
   const uses: VaultEvent[] = [];
   for (const context of callers) {
     const { refusal, use } = decideUse(await find(context), context);
-    if (refusal) {
-      await audit.recordAll(context, use);
-      throw refusal;
-    }
+    if (refusal) throw refusal;
     uses.push(...use);
   }
   const [first] = callers;

@@ -16,6 +16,7 @@ import {
   TokensRead,
   type Actor,
   type DataOf,
+  type LackingRight,
   type SeenToken,
   type TokenShowing,
   type Transform,
@@ -88,6 +89,11 @@ const unused = 'The caller may no longer use a token that an expression of the c
 /** By whose rights the token was shown. */
 const actorOf = ({ caller, applicationId }: TokenShowing): Actor =>
   caller ?? { kind: 'application', id: applicationId };
+const lackingOf = (shown: TokenShowing, principal: Principal | undefined): LackingRight => ({
+  actor: actorOf(shown),
+  authorizedBy: principal?.authorizedBy,
+  permission: shown.permission,
+});
 const keyOf = ({ kind, id }: Actor): string => `${kind} ${id}`;
 
 /** By `keyOf`, with their present rights. */
@@ -155,9 +161,8 @@ function decideAll(
     const now = principal ? shownNow(principal, showing) : denied;
     if (!principal || !now.isGranted) {
       const lost = showing.shown.caller ? unused : reduced;
-      return {
-        refusal: new ForbiddenError(now.isGranted ? lost : refusalText(now, lost), entityOf(showing)),
-      };
+      const text = now.isGranted ? lost : refusalText(now, lost);
+      return { refusal: new ForbiddenError(text, entityOf(showing), lackingOf(showing.shown, principal)) };
     }
     const before = readings.get(principal) ?? [];
     before.push(readingOf(showing, now));
@@ -180,7 +185,8 @@ async function refuseRun(
 ): Promise<ForbiddenError | undefined> {
   const { ran: revision = 0, ranSince } = shown;
   const application = principals.get(keyOf(actorOf(shown)));
-  if (!application || !can(application, 'token:use')) return new ForbiddenError(mayNotAsk);
+  if (!application || !can(application, 'token:use'))
+    return new ForbiddenError(mayNotAsk, undefined, lackingOf(shown, application));
   const asked = ranSince === undefined ? since : new Date(ranSince);
   return refuseOwner(principal.tenant.id, { reactorId, revision }, asked);
 }

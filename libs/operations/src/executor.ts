@@ -29,7 +29,7 @@ import {
   waitForOwnWrite,
 } from './read-models.ts';
 import { asRightsAreNow, type Made, type PresentCaller } from './present-answer.ts';
-import { isRefusal, recordDenied, type FindEntity } from './refusals.ts';
+import { isRefusal, isUnrecorded, noteRecorded, recordDenied, type FindEntity } from './refusals.ts';
 import { createRepeating, showAnew } from './repeats.ts';
 import { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';
 import type { Space } from './space.ts';
@@ -102,10 +102,11 @@ async function execute(call: Call, dependencies: ExecutorDependencies): Promise<
   } catch (error) {
     // A missing row may only be late: 404 is certain only when no connection to the read models was lost meanwhile.
     if (isQuery && error instanceof NotFoundError) requireNothingLost(progress, losses);
-    if (isRefusal(error)) {
+    if (isRefusal(error) && isUnrecorded(error)) {
       const context = contextOf(call, { principal, atMs }, dependencies);
       const refused = { refusal: error, params: request.params };
       await settled(recordDenied(dependencies, context, call.id, refused), call, dependencies);
+      noteRecorded(error);
     }
     throw error;
   }

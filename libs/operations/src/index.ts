@@ -31,7 +31,13 @@ export type { ReadModelProgress, ReadModelWatch, Revocations } from './progress.
 export type { NamedSession, OperationRequest } from './operation-request.ts';
 export { withReason } from './reason.ts';
 export { DataDependentError, type MadeOf } from './data-dependent-error.ts';
-export { recordRetiredKey, type FindEntity } from './refusals.ts';
+export {
+  isUnrecorded,
+  noteRecorded,
+  recordDeniedStep,
+  recordRetiredKey,
+  type FindEntity,
+} from './refusals.ts';
 export { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';
 export type { Space } from './space.ts';
 export { isUnavailable } from './unavailable.ts';

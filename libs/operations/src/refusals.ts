@@ -5,17 +5,22 @@ import {
   EnterpriseRequiredError,
   ForbiddenError,
   operations,
+  type Actor,
   type DataOf,
   type EntityType,
+  type EventMetadata,
   type FoundEntity,
   type Operation,
   type OperationId,
 } from '@token-vault/contracts';
 import type { AuditTrail } from './audit-trail.ts';
 import type { RetiredKey } from './callers.ts';
+import { withReason } from './reason.ts';
 import { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';
 
-export const isRefusal = (error: unknown): error is ForbiddenError | EnterpriseRequiredError =>
+type Refusal = ForbiddenError | EnterpriseRequiredError;
+
+export const isRefusal = (error: unknown): error is Refusal =>
   error instanceof ForbiddenError || error instanceof EnterpriseRequiredError;
 
 /** Finds an entity of the tenant by an unvalidated id. */
@@ -34,7 +39,7 @@ async function findRefused(
 }
 
 export interface Refused {
-  readonly refusal: ForbiddenError | EnterpriseRequiredError;
+  readonly refusal: Refusal;
   /** The path parameters as the caller wrote them. */
   readonly params: unknown;
 }
@@ -61,18 +66,56 @@ export async function recordDenied(
   await audit.record(context, AccessDenied, data);
 }
 
-/** The principal that the log names for a retired key. It has no rights. */
-const principalOfRetired = (key: RetiredKey): Principal => ({
-  tenant: { id: key.tenantId, plan: 'standard', settings: {} },
-  actor:
-    key.sessionId === undefined
-      ? { kind: 'application', id: key.applicationId }
-      : { kind: 'session', id: key.sessionId },
-  applicationId: key.applicationId,
+const recorded = new WeakSet<object>();
+
+/** The log has the refusal: the executor does not record it once more when it ends a request. */
+export const noteRecorded = (refusal: Refusal): void => void recorded.add(refusal);
+export const isUnrecorded = (refusal: Refusal): boolean => !recorded.has(refusal);
+
+interface RefusedCode {
+  /** Of the request for which the code runs. */
+  readonly metadata: EventMetadata;
+  /** The reactor or the proxy. The record names it when the refusal names no token. */
+  readonly code: FoundEntity;
+  readonly now: Date;
+}
+
+/** Records that a step of running code was refused, in the name of whoever lacks the right: the caller, unless the refusal names another. */
+export async function recordDeniedStep(
+  audit: AuditTrail,
+  { metadata, code, now }: RefusedCode,
+  { lacking, entity = code }: ForbiddenError,
+): Promise<void> {
+  const { tenant_id: tenantId, trace_id: traceId, request = 'react', application_id: ofCaller } = metadata;
+  const { actor, authorizedBy, permission } = lacking ?? {
+    actor: metadata.actor,
+    authorizedBy: ofCaller,
+    permission: 'token:use',
+  };
+  const nobody = withoutRights(tenantId, actor);
+  const by = withReason(authorizedBy === undefined ? nobody : { ...nobody, authorizedBy }, metadata.reason);
+  const context = createRequestContext({ principal: by, traceId, now, request });
+  const data = { entity_type: entity.type, entity_id: entity.id, permission, operation: request };
+  await audit.record(context, AccessDenied, data);
+}
+
+/** The principal that the log names when its rights do not matter. */
+const withoutRights = (tenantId: string, actor: Actor, applicationId = actor.id): Principal => ({
+  tenant: { id: tenantId, plan: 'standard', settings: {} },
+  actor,
+  applicationId,
   applicationType: 'private',
   permissions: [],
   rules: [],
 });
+
+/** The principal that the log names for a retired key. It has no rights. */
+const principalOfRetired = ({ tenantId, applicationId, sessionId }: RetiredKey): Principal =>
+  withoutRights(
+    tenantId,
+    sessionId === undefined ? { kind: 'application', id: applicationId } : { kind: 'session', id: sessionId },
+    applicationId,
+  );
 
 /** Records a failed authentication (401) with a key that was valid earlier, so that the tenant sees its use. */
 export async function recordRetiredKey(

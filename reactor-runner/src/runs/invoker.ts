@@ -58,11 +58,11 @@ const contextFor = (
   });
 
 /** The refusal when the invoker no longer exists, or may use no token at all. */
-function refusalOfCaller(invoker: Principal | undefined): ForbiddenError | undefined {
-  if (!invoker) return new ForbiddenError('The caller does not exist any more.');
-  return can(invoker, 'token:use')
-    ? undefined
-    : new ForbiddenError('The caller lacks the permission token:use.');
+function refusalOfCaller(invoker: Principal | undefined, run: ParentRun): ForbiddenError | undefined {
+  if (invoker && can(invoker, 'token:use')) return undefined;
+  const detail = invoker ? 'lacks the permission token:use' : 'does not exist any more';
+  const lacking = { actor: run.actor, authorizedBy: run.authorizedBy, permission: 'token:use' } as const;
+  return new ForbiddenError(`The caller ${detail}.`, undefined, lacking);
 }
 
 const shownOnce = (): ForbiddenError =>
@@ -107,9 +107,10 @@ export async function openForInvoker(
   invoker: Principal | undefined,
   rights: DeliveryRights & { readonly openTokens: OpenTokens; readonly keyRing: Pick<KeyRing, 'open'> },
 ): Promise<OpenedForInvoker> {
-  const context = contextFor(invocation, runOf(invocation, nothingSeen), invoker, rights.clock);
+  const run = runOf(invocation, nothingSeen);
+  const context = contextFor(invocation, run, invoker, rights.clock);
   const parents = await parentsOf(rights.keyRing, invocation).catch(throwTooOld);
-  const refusal = refusalOfCaller(invoker) ?? (await decideAll(invocation, parents, rights)).refusal;
+  const refusal = refusalOfCaller(invoker, run) ?? (await decideAll(invocation, parents, rights)).refusal;
   if (!refusal) {
     const opened = await rights.openTokens(invocation.invoked.token_ids, context);
     // The arguments may hold any cvc that the code of these runs was given.
@@ -156,7 +157,7 @@ async function standingOf(
   const context = contextFor(invocation, run, invoker, clock);
   const since = new Date(run.since);
   const refusal =
-    refusalOfCaller(invoker) ??
+    refusalOfCaller(invoker, run) ??
     decideUse(context) ??
     (await refuseOwner(tenantId, run.owner, since)) ??
     refusalOfEndedCvc(run.cvcEndsAt, clock.now());
@@ -201,7 +202,7 @@ function callersOf(
 ): Promise<readonly RequestContext[]> {
   const contexts = runs.map(async (run) => {
     const invoker = await findInvoker(invocation.tenantId, run.actor, askedOf(run));
-    const refusal = refusalOfCaller(invoker);
+    const refusal = refusalOfCaller(invoker, run);
     if (refusal) throw refusal;
     return contextFor(invocation, run, invoker, clock);
   });

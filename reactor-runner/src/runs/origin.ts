@@ -1,3 +1,5 @@
+import type { EventStore } from '@token-vault/event-store';
+import { createAuditTrail, recordDeniedStep } from '@token-vault/operations';
 import type { Input } from './input.ts';
 import type { Invocation } from './invocation.ts';
 import { guessOf, requireActingOf, useNamedOf, type DeliveryRights, type NamedRights } from './invoker.ts';
@@ -10,10 +12,12 @@ export function originOf(
   invocation: Invocation,
   input: Input,
   seen: SeenTokens,
-  rights: DeliveryRights & NamedRights,
+  rights: DeliveryRights & NamedRights & { readonly store: EventStore },
 ): RunOrigin {
-  const { tenantId, id: invocationId, metadata } = invocation;
+  const { tenantId, id: invocationId, metadata, invoked } = invocation;
+  const code = { type: 'reactor', id: invoked.reactor_id } as const;
   const parents = () => [...input.parents, runOf(invocation, seen)];
+  const requireActing = () => requireActingOf(invocation, parents(), rights);
   return {
     tenantId,
     invocationId,
@@ -22,7 +26,10 @@ export function originOf(
     shownAtMost: input.shownAtMost,
     parents,
     beganAtMs: performance.now(),
-    requireActing: () => requireActingOf(invocation, parents(), rights),
+    requireActing,
+    requireSendable: requireActing,
+    recordRefusal: (refusal) =>
+      recordDeniedStep(createAuditTrail(rights.store), { metadata, code, now: rights.clock.now() }, refusal),
     useNamed: (named) => useNamedOf(invocation, parents(), named, rights),
     guess: (isMiss, work) => guessOf(invocation, parents(), rights)(isMiss, work),
     onTokens: (tokens, areAll) => seen.add(tokens, areAll),

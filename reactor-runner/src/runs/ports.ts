@@ -24,11 +24,16 @@ export interface RunOrigin {
   /** The reason that the invoker gave. Requests of the code are made for it too. */
   readonly reason?: string | undefined;
   /**
-   * Decides whether the code may go on with the data that it has: before each request that it sends, each change that it asks the vault for,
-   * and the tokens of its output. The end of a cvc that it was given refuses them too. A change that takes long asks again. Its queries ask when the last of them that asked is a second ago.
+   * Decides whether the code may go on with the data that it has: before each change that it asks the vault for, and the tokens of its
+   * output. The end of a cvc that it was given refuses them too. A change that takes long asks again. Its queries ask when the last of them
+   * that asked is a second ago.
    * @throws DomainError
    */
   readonly requireActing: () => Promise<void>;
+  /** The same before each request that the code sends. @throws DomainError */
+  readonly requireSendable: () => Promise<void>;
+  /** Records that one of these decisions refused a step of the code. The code is told of it afterwards. */
+  readonly recordRefusal: (refusal: ForbiddenError) => Promise<void>;
   /**
    * Uses tokens that expressions of the code name for the callers of the run, and of those that it is nested in, as if these had sent the
    * expressions: the text of one may have come from a caller. The use is recorded when it resolves. @returns the tokens as used by the rights of
@@ -123,7 +128,7 @@ export type DecisionOnUse = (
 ) => Promise<(present: RequestContext) => ForbiddenError | undefined>;
 
 /**
- * Uses tokens for each of these callers. The use is recorded when it resolves; a refusal is, too. @throws ForbiddenError; ValidationError when
+ * Uses tokens for each of these callers. The use is recorded when it resolves. @throws ForbiddenError; ValidationError when
  * they have more than 4 MiB of data together
  */
 export type UseNamed = (tokenIds: readonly string[], callers: readonly RequestContext[]) => Promise<void>;

@@ -5,6 +5,7 @@ import { failureOfRun, type InvocationFailure } from './outcome.ts';
 import type { OutputWriter, RunOrigin, VaultOperations } from './ports.ts';
 import { tokenized } from './run-tokens.ts';
 import { serviceRequest } from './service-calls.ts';
+import { recordingRefusals } from './refused-steps.ts';
 
 export interface CodeDependencies {
   readonly sandbox: Pick<SandboxPool, 'run'>;
@@ -37,8 +38,9 @@ export type CodeEnd =
 
 /** Runs code in the sandbox, once, and tokenizes its output. @throws DomainError of the tokenization */
 export async function runCode({ sandbox, fetch, operations }: CodeDependencies, run: Code): Promise<CodeEnd> {
-  const { code, args, configuration, applicationId, timeoutMs, origin, writer, signal } = run;
-  const { tenantId, requireActing: permit } = origin;
+  const { code, args, configuration, applicationId, timeoutMs, writer, signal } = run;
+  const origin = recordingRefusals(run.origin);
+  const { tenantId, requireSendable: permit } = origin;
   const writesExpressions = [code, ...Object.values(configuration)].some((text) => text.includes('{{'));
   const svc = async (by: string, method: string, values: Json): Promise<Json> => {
     const request = serviceRequest(method, values);
