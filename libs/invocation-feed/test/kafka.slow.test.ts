@@ -14,6 +14,8 @@ import { createKafkaSubject, sessionTimeoutMs, type KafkaSubject } from './kafka
 
 const kafka = await startKafka();
 const waiting = { timeoutMs: 120_000 };
+/** For conditions that connect to the broker each time. */
+const asking = { ...waiting, pauseMs: 200 };
 
 if ('missing' in kafka) {
   describe('the Kafka invocation feed', () => {
@@ -49,7 +51,7 @@ if ('missing' in kafka) {
           await subject.publish(invocations(8));
           return members.every(({ seen }) => seen.length > 20);
         },
-        { ...waiting, what: 'work for both members' },
+        { ...asking, what: 'work for both members' },
       );
       await subject.publish(due);
       const deliveries = () => members.reduce((sum, member) => sum + member.count(due[0] as Invocation), 0);
@@ -59,8 +61,8 @@ if ('missing' in kafka) {
       expect(deliveries()).toBe(1);
       gate.resolve();
       const published = () => new Set(members.flatMap(({ seen }) => seen)).size;
-      const acknowledged = { ...waiting, what: 'the acknowledgements' };
-      await waitUntil(async () => (await total(subject)) === published(), acknowledged);
+      const acknowledged = { ...asking, what: 'the acknowledgements' };
+      await waitUntil(async () => isEqual(await total(subject), published()), acknowledged);
     });
 
     it('share due invocations while members join and leave: all are finished, and no unfinished one is acknowledged', async () => {
@@ -84,8 +86,8 @@ if ('missing' in kafka) {
       members.push(new RunningFeed((options) => subject.open(options), handler, { concurrency: 4 }));
       await subject.publish(due.slice(300));
       await waitUntil(() => finished.size === 400, { ...waiting, what: 'the end of all' });
-      await waitUntil(async () => (await total(subject)) === 400, {
-        ...waiting,
+      await waitUntil(async () => isEqual(await total(subject), 400), {
+        ...asking,
         what: 'the acknowledgements',
       });
     });
@@ -158,7 +160,7 @@ if ('missing' in kafka) {
         value: '{"tenant_id":5}',
         headers: { reason: 'malformed' },
       });
-      await waitUntil(async () => (await total(subject)) === 6, waiting);
+      await waitUntil(async () => isEqual(await total(subject), 6), asking);
     });
   });
 
@@ -211,6 +213,12 @@ if ('missing' in kafka) {
       await stopRelay();
     });
   });
+}
+
+/** @throws Error that names both numbers, which is then the cause of a failure */
+function isEqual(actual: number, wanted: number): true {
+  expect(actual).toBe(wanted);
+  return true;
 }
 
 /** The number of messages that the group has acknowledged. */

@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { LocalBroker } from './broker.ts';
+import { hasKafkaJars } from './jars.ts';
 
 export interface TestKafka {
   /** Addresses for a client, `host:port`. */
@@ -36,7 +37,8 @@ export async function startKafka(
 ): Promise<TestKafka | { readonly missing: string }> {
   const given = process.env['KAFKA_BROKERS'];
   if (given) return { brokers: given.split(','), kind: 'KAFKA_BROKERS', stop: async () => undefined };
-  if ((await runs('java', '-version')) && (await runs('mvn', '--version'))) return startLocal(options);
+  if ((await runs('java', '-version')) && ((await hasKafkaJars()) || (await runs('mvn', '--version'))))
+    return startLocal(options);
   if (await runs('docker', 'info')) return startContainer();
   return { missing: 'KAFKA_BROKERS is not set, there is no Java with Maven, and Docker does not answer' };
 }

@@ -7,6 +7,10 @@ import { promisify } from 'node:util';
 const kafkaVersion = '3.9.1';
 
 const cache = path.resolve(import.meta.dirname, '../../../.cache/kafka');
+const jars = path.join(cache, kafkaVersion);
+
+/** Whether the cache has them, so that Maven is not needed. */
+export const hasKafkaJars = (): Promise<boolean> => exists(jars);
 
 const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -28,8 +32,7 @@ const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
  * call it at once.
  */
 export async function kafkaJars(): Promise<string> {
-  const jars = path.join(cache, kafkaVersion);
-  if (await exists(jars)) return jars;
+  if (await hasKafkaJars()) return jars;
   await mkdir(cache, { recursive: true });
   const folder = await mkdtemp(path.join(cache, 'resolving-'));
   try {
@@ -38,7 +41,7 @@ export async function kafkaJars(): Promise<string> {
     await promisify(execFile)('mvn', [...goal, '-DincludeScope=runtime'], { cwd: folder, timeout: 300_000 });
     // The first process renames its folder. The others have resolved the same jars.
     await rename(path.join(folder, 'jars'), jars).catch(async (error: unknown) => {
-      if (!(await exists(jars))) throw error;
+      if (!(await hasKafkaJars())) throw error;
     });
   } finally {
     await rm(folder, { recursive: true, force: true });
