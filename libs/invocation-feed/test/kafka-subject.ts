@@ -17,6 +17,8 @@ export interface KafkaSubject {
   publish(invocations: readonly Invocation[]): Promise<void>;
   publishRaw(key: string, value: string): Promise<void>;
   open(options: DeliveryOptions & Partial<KafkaInvocationFeedOptions>): InvocationFeed;
+  /** The number of messages in the topic. The producer of the test may send one twice when its answer is late. */
+  count(): Promise<number>;
   /** The committed offsets of the group, by partition; -1 where no offset was committed. */
   committed(): Promise<number[]>;
   /** The messages of a topic, once there are so many. */
@@ -62,6 +64,13 @@ export async function createKafkaSubject(brokers: readonly string[], partitions 
         commitIntervalMs: 50,
         ...options,
       }),
+    async count() {
+      const admin = client.admin();
+      await admin.connect();
+      const offsets = await admin.fetchTopicOffsets(topic);
+      await admin.disconnect();
+      return offsets.reduce((sum, { high }) => sum + Number(high), 0);
+    },
     async committed() {
       const admin = client.admin();
       await admin.connect();
