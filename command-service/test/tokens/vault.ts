@@ -203,7 +203,7 @@ export class TestVault {
       token.createdAt === undefined ? [] : [{ ...token, createdAt: token.createdAt }],
     );
     const [shown] = await replay.show(tokens, context, { present: async () => context, isOnRecord: false });
-    return tokens[0]?.at?.length === 0 ? { ...answer, body: shown } : answer;
+    return tokens[0]?.at?.length === 0 ? { ...answer, body: shown?.token } : answer;
   }
 
   async create(body: object, options?: CallOptions): Promise<Token> {
