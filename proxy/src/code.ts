@@ -185,7 +185,9 @@ export class ProxyCode {
   }
 
   #noteDeleted(ids: readonly string[]): void {
-    const deleted = new Set(ids);
+    const made = new Set(this.#seen.filter(isMadeByCode).map(({ id }) => id));
+    // Of an id that the code has made a token of, that token was deleted, and not an earlier one that the code was shown.
+    const deleted = new Set(ids.filter((id) => !made.has(id)));
     for (const token of this.#seen) if (deleted.has(token.id)) this.#deleted.add(identityOf(token));
   }
 

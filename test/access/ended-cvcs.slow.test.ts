@@ -97,6 +97,19 @@ describe.each(Object.keys(ways))('code that was given a cvc %s', (way) => {
   });
 });
 
+it('code that was shown the card by a mask without the cvc goes on after its end', async () => {
+  const masked = await vault.makeApplication({ rules: [rule({ transform: 'mask' })] });
+  const code = `const { data } = await svc.tokens.retrieve(args.id);
+    await fetch(args.url);
+    return { raw: data.number.length };`;
+  const reactor = await vault.makeFunction(code, { application: masked });
+  const card = await makeCard();
+  const args = { url: receiver.url, id: card.id };
+  const ask = () => owner.client.request('POST', `/reactors/${reactor}/react`, { body: { args } });
+  const { status, body } = await atGate(ask, () => endCvc(card));
+  expect([status, body]).toEqual([200, { raw: 16 }]);
+});
+
 it('the result of a run that code asked for is not delivered after the end of the cvc of that code', async () => {
   const inner = await makeReactor('return { raw: { v: args.v } };');
   const outer = await makeReactor(`

@@ -120,4 +120,13 @@ describe('an answer of code that has read a token', () => {
     const exchange = { parts: responseBy(read, remove, give), path: 'x' };
     expect(await invoke(exchange, await makeCard(owner, number))).toEqual({ status: 200, hasData: true });
   });
+
+  it('is withheld when another has deleted it, though the code has made and deleted a token of its id', async () => {
+    const again = `await svc.tokens.create({ id: configuration.ID, type: 'token', data: 'other' });
+      await svc.tokens.delete(configuration.ID);`;
+    const id = await makeCard(owner, number);
+    const exchange = { parts: responseBy(read, wait, again, give), path: 'x' };
+    const answer = await answerAfter(exchange, id, () => deleted(id));
+    expect(answer).toEqual({ status: 409, hasData: false });
+  });
 });

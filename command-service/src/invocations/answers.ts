@@ -101,10 +101,10 @@ function tokensOf(
   const made = (body as { tokens?: Json } | null | undefined)?.tokens;
   const tokens: AnswerToken[] = [
     ...usedTokenIds.map((id) => ({ id, by: 'use' as const, asOf, cvcEndsAt })),
-    ...seen.map(({ id, shown }) =>
+    ...seen.map(({ id, createdAt, shown }) =>
       onlyDecides({ shown })
         ? { id, by: 'ran' as const, shown }
-        : { id, by: 'seen' as const, asOf, cvcEndsAt, shown },
+        : { id, createdAt, by: 'seen' as const, asOf, cvcEndsAt, shown },
     ),
     ...outputTokens(made, asked.tenantId, ['tokens']),
     runOf(asked),
@@ -191,7 +191,10 @@ async function decidedAnswer(
   const atMs = performance.now();
   const refusal = decideUse?.(present) ?? (await refuseOwner(asked.tenantId, owner, since)) ?? seen?.refusal;
   if (refusal) throw refusal;
-  const answer = answerFrom({ ...asked, since }, outcome, await opening, usedTokenIds);
+  let content = await opening;
+  // The result or the error may hold a cvc that has ended since it was opened: then it does not open again.
+  if (content.cvcEndsAt !== undefined) content = await openOutcome(keyRing, asked, outcome);
+  const answer = answerFrom({ ...asked, since }, outcome, content, usedTokenIds);
   const again = (later: RequestContext) =>
     decidedAnswer(dependencies, ended, { context: later, isUseDecided: false });
   const decided = { atMs, principal: present.principal, again, isOvertaken: async () => true };

@@ -21,6 +21,11 @@ const neededOf = (content: TokenContent, transform: Transform): TokenContent =>
     ? { ...content, cvc: undefined }
     : content;
 
+/** Whether the token as it is shown may hold its cvc. */
+export const mayHoldCvc = (mask: string | null, transform: Transform): boolean =>
+  transform === 'reveal' ||
+  (transform === 'mask' && mask !== null && mayRead(JSON.parse(mask) as Json, 'cvc'));
+
 /**
  * The token as it is shown to the caller. The data of a redacted token, or of a masked one without a mask, is not opened.
  * @throws KeyDestroyedError when the token was deleted meanwhile.

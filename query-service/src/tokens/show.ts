@@ -14,7 +14,7 @@ import type { AnswerToken, AuditTrail, RequestContext } from '@token-vault/opera
 import { isDeepStrictEqual } from 'node:util';
 import type { Pool } from 'pg';
 import { overtakenOf, type OpenedRow } from './overtaken.ts';
-import { showToken, type TokenOpener } from './reveal.ts';
+import { mayHoldCvc, showToken, type TokenOpener } from './reveal.ts';
 import { cvcEndOfRow, type TokenRow } from './row.ts';
 import { Turns } from './turns.ts';
 
@@ -89,7 +89,7 @@ export class ShownTokens<Shown = Token> {
       expiresAt: row.expires_at?.toISOString(),
       by: 'seen',
       shown: { permission, transform: shownBy(transform, row.mask !== null) },
-      cvcEndsAt: cvcEndOfRow(row, openedAt),
+      cvcEndsAt: mayHoldCvc(row.mask, transform) ? cvcEndOfRow(row, openedAt) : undefined,
     }));
   }
 

@@ -274,8 +274,10 @@ export async function decideDelivery(
   const opened = await open();
   const decided = await rights.decideSeen(opened.seen, new Date(run.since), refusedBy.context);
   const ofParents = await decideAll(invocation, parents, rights);
-  // Decided a second time, because reading the tokens that the code was shown may take long.
-  const { refusal } = await standingOf(invocation, run, rights);
+  // Decided a second time, because reading the tokens that the code was shown may take long. The result may hold a cvc that ends meanwhile.
+  const cvcEndsAt = opened.cvcEndsAt === undefined ? undefined : new Date(opened.cvcEndsAt);
+  const ended = runOf(invocation, { ...nothingSeen, cvcEndsAt });
+  const { refusal } = await standingOf(invocation, ended, rights);
   if (refusal) return refused(refusal);
   if (ofParents.refusal) return refused(ofParents.refusal);
   const mayHoldOthers = mayHoldUnnamedTokens(opened) || parents.some((each) => !each.isSeenComplete);
