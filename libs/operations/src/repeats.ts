@@ -1,5 +1,6 @@
 import {
   EntitiesRead,
+  firstCvcEnd,
   NotFoundError,
   UnavailableError,
   type Json,
@@ -136,8 +137,10 @@ async function showStored(
 }
 
 /** The first of these ends, in ms since the epoch; `Infinity` when there is none. */
-const firstEnd = (ends: readonly (string | undefined)[]): number =>
-  Math.min(...ends.flatMap((end) => (end === undefined ? [] : [Date.parse(end)])));
+function firstEnd(ends: readonly (string | undefined)[]): number {
+  const first = firstCvcEnd(ends);
+  return first === undefined ? Infinity : Date.parse(first);
+}
 
 /** When the first cvc ends that the answer may hold, in ms since the epoch. */
 export const endOf = ({ endsAtMs, tokens = [] }: Answer): number =>

@@ -166,10 +166,15 @@ async function standingOf(
 
 /** Decides about each of the runs. `record` records their readings. */
 async function decideAll(invocation: Invocation, runs: readonly ParentRun[], rights: DeliveryRights) {
-  const decided = await Promise.all(
+  const read = await Promise.all(
     runs.map(async (run) => {
       const unknown = contextFor(invocation, run, undefined, rights.clock);
-      const seen = await rights.decideSeen(run.seen, new Date(run.since), unknown);
+      return { run, seen: await rights.decideSeen(run.seen, new Date(run.since), unknown) };
+    }),
+  );
+  // After the tokens of all runs were read: those of one may take long, and the caller of another may lose its rights meanwhile.
+  const decided = await Promise.all(
+    read.map(async ({ run, seen }) => {
       const { refusal } = await standingOf(invocation, run, rights);
       return refusal ? { refusal, record: undefined } : seen;
     }),

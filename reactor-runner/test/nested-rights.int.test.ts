@@ -1,0 +1,61 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { newId, type ParentRun } from '@token-vault/contracts';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import type { DecideSeen } from '../src/runs/ports.ts';
+import { createRunnerFixture, invoker, nothingSeen, type RunnerFixture } from './runner-fixture.ts';
+
+const url = 'https://receiver.example/hook';
+const answered = { status: 200, statusText: '', headers: [], body: new Uint8Array(), url, redirected: false };
+
+let fixture: RunnerFixture;
+beforeEach(async () => {
+  fixture = await createRunnerFixture();
+});
+afterEach(() => fixture.close());
+
+it.each([false, true])(
+  'a nested run sends nothing when the caller of the outer run lost its rights while tokens were read: %s',
+  async (isWithdrawn) => {
+    let sent = 0;
+    let isSending = false;
+    let hasRights = true;
+    const rightsFound = Promise.withResolvers<void>();
+    fixture.sandbox = async ({ hostCalls }) => {
+      isSending = true;
+      await hostCalls.fetch?.({ url, method: 'POST', headers: [], body: new Uint8Array() });
+      return { kind: 'succeeded', result: { raw: null }, console: { lines: [], truncated: false } };
+    };
+    const outer: ParentRun = {
+      actor: { kind: 'application', id: 'outer' },
+      since: fixture.clock.now().toISOString(),
+      tokenIds: [],
+      owner: { reactorId: newId(), revision: 0 },
+      seen: [{ id: 'quickly read' }],
+      isSeenComplete: true,
+    };
+    const decideSeen: DecideSeen = async (seen, ...more) => {
+      if (isSending && seen.length === 0) {
+        // The tokens of the inner run take longer than the search for the rights of the outer one, if that has begun.
+        await Promise.race([rightsFound.promise, delay(50)]);
+        if (isWithdrawn) hasRights = false;
+      }
+      return nothingSeen(seen, ...more);
+    };
+    const invocation = await fixture.invoke({}, undefined, { parents: [outer] });
+    const runner = fixture.runner({
+      decideSeen,
+      async findInvoker(ofTenant, actor) {
+        if (actor.id !== 'outer') return invoker(ofTenant, actor);
+        if (isSending) rightsFound.resolve();
+        return hasRights ? invoker(ofTenant, actor) : undefined;
+      },
+      async fetch({ permit }) {
+        await permit?.();
+        sent += 1;
+        return answered;
+      },
+    });
+    await runner.handle(await fixture.historyOf(invocation));
+    expect(sent).toBe(isWithdrawn ? 0 : 1);
+  },
+);
