@@ -3,6 +3,7 @@
 // `npm run bench -- pairs --with ../before [--rounds 15 --only create:64]`: CPU a request against another checkout, window by window in turn.
 //   `--of ../after` compares that checkout, instead of this one, with the other.
 //   With `--log eventstoredb`, each side is a stack of separate processes, and its log is in a double of EventStoreDB.
+// `npm run bench -- strikes --with ../before [--rounds 15 --only B3]`: what one request of each attack costs, against another checkout.
 // `npm run bench -- bulk`: only requests of 1,000 tokens. `npm run bench -- proxy`: only requests through the proxy.
 // `npm run bench -- transactions`: how fast transactions are filled and ended, by their size.
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -18,6 +19,7 @@ import { measurePairs } from './pairs.ts';
 import { machineTimes, usageOf } from './processes.ts';
 import { environmentFor, openDestination, proxyCases } from './proxy.ts';
 import { bulkSize } from './requests.ts';
+import { measureStrikes } from './strikes.ts';
 import { measureTransactions } from './transactions.ts';
 import { root, startServer, temporaryDirectory, type Server } from './server.ts';
 
@@ -101,6 +103,15 @@ async function measureProxy(
 }
 
 async function bench(directory: string, destination: Destination): Promise<string> {
+  if (positionals.includes('strikes'))
+    return measureStrikes({
+      directory,
+      of: values.of,
+      other: values.with ?? '',
+      port,
+      rounds,
+      only: values.only,
+    });
   if (positionals.includes('pairs'))
     return measurePairs({
       directory,

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '@token-vault/contracts';
 
-function isObject(value: Json | undefined): value is JsonObject {
+export function isObject(value: Json | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 

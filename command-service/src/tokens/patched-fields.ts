@@ -1,7 +1,13 @@
-import { ValidationError, type Json, type PatchTokenBody, type TokenContent } from '@token-vault/contracts';
+import {
+  ValidationError,
+  type Json,
+  type PatchTokenBody,
+  type TokenContent,
+  type TokenType,
+} from '@token-vault/contracts';
 import { secret, type Secret } from '@token-vault/crypto';
-import { validateData, type TokenDetails } from '@token-vault/tokens';
-import { mergePatch } from './merge-patch.ts';
+import { validateData } from '@token-vault/tokens';
+import { isObject, mergePatch } from './merge-patch.ts';
 
 export function mergeMetadata(
   before: TokenContent['metadata'],
@@ -26,14 +32,16 @@ export const replace = <Value>(
   given: Value | null | undefined,
 ): Value | undefined => (given === undefined ? before : (given ?? undefined));
 
-export function mergeData(
-  details: TokenDetails,
-  before: Secret<Json>,
+/** @param before opens the stored data, which a value that is no object replaces without a look at it */
+export async function mergeData(
+  type: TokenType,
+  before: () => Promise<Secret<Json>>,
   patch: Json | undefined,
-): Secret<Json> {
-  if (patch === undefined) return before;
+): Promise<Secret<Json>> {
+  if (patch === undefined) return before();
   if (patch === null) throw ValidationError.of('data', 'cannot be removed');
-  return secret(validateData(details.type, mergePatch(before.expose(), patch)));
+  const merged = isObject(patch) ? mergePatch((await before()).expose(), patch) : patch;
+  return secret(validateData(type, merged));
 }
 
 export const isCvcIn = (patch: Json | undefined): boolean =>

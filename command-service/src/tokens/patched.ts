@@ -40,7 +40,7 @@ async function change(dependencies: TokenDependencies, attempt: PatchAttempt): P
       ? parseExpiry(patch.expires_at, context.now)
       : replace(content.expires_at, patch.expires_at);
   // After all that can be refused without the stored data: else a patch that is refused anyway would tell of its size.
-  const data = mergeData(details, await open(dependencies, attempt), patch.data);
+  const data = await mergeData(details.type, () => open(dependencies, attempt), patch.data);
   const mask = mergeMask(before.mask, patch.mask);
   const expressions = expressionsOf(dependencies, context);
   // A caller that may not see the data may not learn whether a mask works on it.

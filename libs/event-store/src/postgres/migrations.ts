@@ -16,7 +16,10 @@ function migration(id: number, name: string): Migration {
 }
 
 /** The schema `event_store`, step by step. */
-export const eventStoreMigrations: readonly Migration[] = [migration(1, 'event-log')];
+export const eventStoreMigrations: readonly Migration[] = [
+  migration(1, 'event-log'),
+  migration(2, 'data-is-not-compressed'),
+];
 
 /**
  * These migrations change nothing. The migration runner records them, so a release without one of them refuses a log that may hold events
