@@ -18,6 +18,7 @@ import {
   startStandaloneProcess,
   waitUntil,
 } from '@token-vault/test-support';
+import { vi } from 'vitest';
 import { startKafka, type TestKafka } from '@token-vault/test-support/kafka';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Ledger } from '../chaos/ledger.ts';
@@ -61,7 +62,7 @@ export class DistributedVault {
   static async start(): Promise<DistributedVault | { readonly missing: string }> {
     const kafka = await startKafka();
     if ('missing' in kafka) return kafka;
-    process.env['KAFKA_BROKERS'] = kafka.brokers.join(',');
+    vi.stubEnv('KAFKA_BROKERS', kafka.brokers.join(','));
     const dataDir = await createDataDirectory();
     const postgres = await startPostgres(dataDir);
     const made = new DistributedVault(dataDir, kafka, await eventStoreDoubleOf(dataDir), postgres);
@@ -272,6 +273,7 @@ export class DistributedVault {
     await this.#postgres.stop();
     await removeDataDirectory(this.#dataDir);
     await this.kafka.stop();
+    vi.unstubAllEnvs();
   }
 }
 
