@@ -64,7 +64,7 @@ export function openProxy(
   closers.add(egress, (it) => it.close());
   return {
     handlers: proxy.handlers,
-    proxyKeys: createProxyKeys({ pool, findProxy, findApplication, clock, keyUses }),
+    proxyKeys: createProxyKeys({ pool, findProxy, findApplication, clock, keyUses, watch }),
   };
 }
 

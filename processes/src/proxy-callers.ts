@@ -1,9 +1,10 @@
 import type { Authentication, KeyUses } from '@token-vault/authentication';
 import type { ProxyFinder } from '@token-vault/command-service';
-import { aliased, isUuid, NotFoundError } from '@token-vault/contracts';
+import { aliased, isUuid, NotFoundError, streams } from '@token-vault/contracts';
 import { equalHashes, hashApiKey } from '@token-vault/crypto';
 import type { ProxyKeys } from '@token-vault/http';
 import type { Clock } from '@token-vault/operations';
+import type { ReadModelWatch } from '@token-vault/read-models';
 import type pg from 'pg';
 import type { Principals } from './reactors/principals.ts';
 
@@ -13,6 +14,7 @@ export interface ProxyCallerDependencies {
   readonly findApplication: Principals['application'];
   readonly clock: Clock;
   readonly keyUses: Pick<KeyUses, 'note'>;
+  readonly watch: Pick<ReadModelWatch, 'current'>;
 }
 
 const p = aliased('proxies', 'proxy', 'p');
@@ -28,7 +30,7 @@ const unknown: Authentication = { kind: 'unknown' };
  * from then on, in any process (ADR 30).
  */
 export function createProxyKeys(dependencies: ProxyCallerDependencies): ProxyKeys {
-  const { pool, findProxy, findApplication, clock, keyUses } = dependencies;
+  const { pool, findProxy, findApplication, clock, keyUses, watch } = dependencies;
 
   async function find(proxyId: string) {
     if (!isUuid(proxyId)) return undefined;
@@ -43,25 +45,40 @@ export function createProxyKeys(dependencies: ProxyCallerDependencies): ProxyKey
     }
   }
 
+  async function admit(
+    found: NonNullable<Awaited<ReturnType<typeof find>>>,
+    applicationId: string,
+    key: string | undefined,
+  ): Promise<Authentication> {
+    const { tenantId, details } = found;
+    const hash = key === undefined ? undefined : hashApiKey(key);
+    const { keyId, reason } = admissionOf(details, hash, clock.now());
+    const retired = (why: string): Authentication => ({
+      kind: 'retired',
+      key: { tenantId, applicationId, reason: why },
+    });
+    if (reason !== undefined) return reason === 'unknown' ? unknown : retired(reason);
+    const principal = await findApplication(tenantId, applicationId);
+    if (!principal) return retired('ended');
+    if (hash !== undefined) keyUses.note(tenantId, hash, clock.now());
+    const byKey = keyId === undefined ? {} : { proxyKeyId: keyId };
+    return { kind: 'authenticated', principal: { ...principal, ...byKey }, keyHash: hash ?? '' };
+  }
+
   return {
-    async authenticate(proxyId, key) {
-      const found = await find(proxyId);
-      const applicationId = found?.details.applicationId;
-      if (!found || applicationId === undefined) return unknown;
-      const { tenantId, details } = found;
-      const hash = key === undefined ? undefined : hashApiKey(key);
-      const { keyId, reason } = admissionOf(details, hash, clock.now());
-      const retired = (why: string): Authentication => ({
-        kind: 'retired',
-        key: { tenantId, applicationId, reason: why },
-      });
-      if (reason !== undefined) return reason === 'unknown' ? unknown : retired(reason);
-      const principal = await findApplication(tenantId, applicationId);
-      if (!principal) return retired('ended');
-      if (hash !== undefined) keyUses.note(tenantId, hash, clock.now());
-      const byKey = keyId === undefined ? {} : { proxyKeyId: keyId };
-      return { kind: 'authenticated', principal: { ...principal, ...byKey }, keyHash: hash ?? '' };
-    },
+    authenticate: (proxyId, key) =>
+      watch.current(async ({ generation }) => {
+        const proxy = await find(proxyId);
+        const applicationId = proxy?.details.applicationId;
+        if (!proxy || applicationId === undefined) return { found: unknown, generation, streams: [] };
+        const { tenantId } = proxy;
+        const restsOn = [
+          streams.tenant(tenantId),
+          streams.application(tenantId, applicationId),
+          streams.proxy(tenantId, proxyId),
+        ];
+        return { found: await admit(proxy, applicationId, key), generation, streams: restsOn };
+      }),
   };
 }
 

@@ -119,8 +119,18 @@ create trigger status_changed after update of status on projections.checkpoint
 for each row when (old.status is distinct from new.status) execute function projections.notify_status();
 `;
 
+/** Whose rights each generation of `access` changed. Processes forget only the callers that rest on these streams (ADR 21). */
+const revocations = `
+create table projections.revocation (
+  generation bigint not null,
+  stream text collate "C" not null,
+  primary key (generation, stream)
+);
+`;
+
 export const projectorMigrations: readonly Migration[] = [
   { id: 1, name: 'checkpoints', sql: checkpoints },
   { id: 2, name: 'no statistics of sealed columns', sql: noSealedStatistics },
   { id: 3, name: 'access', sql: access },
+  { id: 4, name: 'revocations', sql: revocations },
 ];

@@ -18,7 +18,12 @@ import { projections, projectorMigrations, startProjectors } from '@token-vault/
 import { createQueryHandlers } from '@token-vault/query-service';
 import { createApp, createMissLimit, finishApp, listen } from '@token-vault/http';
 import { createAuthenticator, type Authenticator } from '@token-vault/authentication';
-import { createEntityFinder, createProjectionProgress } from '@token-vault/read-models';
+import {
+  createEntityFinder,
+  createProjectionProgress,
+  KnownRevocations,
+  type ReadModelWatch,
+} from '@token-vault/read-models';
 import { createIdempotentAnswers, idempotencyMigrations } from '@token-vault/idempotency';
 import { silentLogger } from '@token-vault/observability';
 import type pg from 'pg';
@@ -170,9 +175,10 @@ export async function openTwins(): Promise<Twins> {
   const missLimit = createMissLimit();
   const common = { store, keyRing, audit, clock, missLimit, logger: silentLogger };
   // One process needs no confirmation: each change clears the cache of callers.
-  const watch = {
+  const noRevocations = new KnownRevocations(0);
+  const watch: Pick<ReadModelWatch, 'requireMoving' | 'current'> = {
     requireMoving: async () => undefined,
-    current: async <Found>(read: (generation: string) => Found | Promise<Found>) => read('of one process'),
+    current: async (read) => (await read(noRevocations)).found,
   };
   const onConsoleUse = createConsoleUse({ store, keyRing, clock });
   const authenticator = createAuthenticator({ pool, store, keyRing, clock, watch, onConsoleUse });

@@ -217,5 +217,9 @@ describe('a revocation', () => {
       'select generation from projections.access',
     );
     expect(Number(rows[0]?.generation)).toBeGreaterThan(0);
+    const revoked = await database.query<{ stream: string }>(
+      'select stream from projections.revocation order by generation desc limit 1',
+    );
+    expect(`/applications/${revoked.rows[0]?.stream.split('.').at(-1)}`).toBe(applicationPath);
   });
 });

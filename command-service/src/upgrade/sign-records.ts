@@ -48,7 +48,7 @@ const first = { text: '', uuid: '00000000-0000-0000-0000-000000000000' } as cons
 async function areCaughtUp({ pool, store }: SigningDependencies, signal: AbortSignal): Promise<boolean> {
   const head = await store.head();
   for (let attempt = 0; attempt < 50 && !signal.aborted; attempt += 1) {
-    const { checkpoints } = await readCheckpoints(pool, new Map());
+    const { checkpoints } = await readCheckpoints(pool);
     const isThere = readModels.every((name) => {
       const checkpoint = checkpoints.get(name);
       return checkpoint?.status === 'live' && comparePositions(checkpoint.position, head) >= 0;

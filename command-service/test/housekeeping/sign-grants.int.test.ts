@@ -15,6 +15,7 @@ import {
 import { generateApiKey, hashApiKey } from '@token-vault/crypto';
 import { createAuthenticator } from '@token-vault/authentication';
 import { createRequestContext } from '@token-vault/operations';
+import { KnownRevocations, type ReadModelWatch } from '@token-vault/read-models';
 import { silentLogger } from '@token-vault/observability';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { createTokenUse } from '../../src/index.ts';
@@ -76,8 +77,8 @@ const signAll = async () => {
 };
 const authenticate = (key: string) => {
   const { log: store, keyRing, pool, clock } = house.vault;
-  const watch = {
-    current: async <Found>(read: (generation: string) => Found | Promise<Found>) => read('1'),
+  const watch: Pick<ReadModelWatch, 'current'> = {
+    current: async (read) => (await read(new KnownRevocations(1))).found,
   };
   return createAuthenticator({ store, keyRing, pool, clock, watch }).authenticate(key);
 };

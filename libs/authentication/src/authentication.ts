@@ -6,7 +6,7 @@ import type { Caller, SignedIn } from './caller.ts';
 import type { KeyUses } from './key-uses.ts';
 import { createCallers, type CallerDependencies, type Callers } from './callers.ts';
 import type { Pool } from './rows.ts';
-import type { ReadModelWatch } from '@token-vault/read-models';
+import type { FoundRights, ReadModelWatch } from '@token-vault/read-models';
 import { expiredKeyOf, findRetiredKey } from './retired-keys.ts';
 
 export type Authentication =
@@ -45,12 +45,15 @@ const cacheKeyOf = ({ hash, console: signedIn }: Credential): string => {
   return `${hash} ${isForTokens ? 'tokens' : 'other'}`;
 };
 
-interface Cached {
+/** The caller of a credential, or why it is none. */
+interface Current {
   readonly authentication: Authentication;
   readonly consoleSession: SignedIn | undefined;
+}
+
+interface Cached extends FoundRights<Current> {
   readonly expiresAt: number;
   readonly loadedAt: number;
-  readonly accessGeneration: string;
 }
 
 /** Changes that are not confirmed (e.g. a new plan) reach every replica within this time, also when a notification is lost. */
@@ -67,11 +70,10 @@ interface Found {
 async function find(
   { callers, pool, clock }: { readonly callers: Callers; readonly pool: Pool; readonly clock: Clock },
   { hash, console: signedIn }: Credential,
-  checked: Caller | undefined,
 ): Promise<Found> {
   const caller = await (signedIn
-    ? callers.byConsoleSecret(hash, signedIn.permission, checked)
-    : callers.byKeyHash(hash, checked));
+    ? callers.byConsoleSecret(hash, signedIn.permission)
+    : callers.byKeyHash(hash));
   if (!caller) {
     const key = await findRetiredKey(pool, hash);
     return { authentication: key ? { kind: 'retired', key } : { kind: 'unknown' } };
@@ -95,8 +97,6 @@ interface AuthenticatorOptions extends CallerDependencies {
 const isFresh = ({ loadedAt, expiresAt }: Cached, now: number): boolean =>
   loadedAt <= now && now < loadedAt + cacheMs && now < expiresAt;
 
-type Current = Pick<Cached, 'authentication'> & { readonly consoleSession?: SignedIn | undefined };
-
 /** Callers by their credentials, cached for a moment. */
 function createLookUps(options: AuthenticatorOptions) {
   const { pool, clock, watch, keyUses } = options;
@@ -104,58 +104,50 @@ function createLookUps(options: AuthenticatorOptions) {
   const cache = new Map<string, Cached>();
   /** Requests with the same key share a look-up, unless a record changed since it began. */
   let loading = new Map<string, Promise<Found>>();
-  let generation = 0;
+  let changes = 0;
 
-  async function load(credential: Credential, accessGeneration: string, checked?: Caller): Promise<Found> {
-    const startedIn = generation;
+  async function load(credential: Credential, generation: number): Promise<Found> {
+    const startedAfter = changes;
     const loadedAt = clock.now().getTime();
-    const found = await find({ callers, pool, clock }, credential, checked);
+    const found = await find({ callers, pool, clock }, credential);
     const { authentication, caller } = found;
     if (authentication.kind === 'authenticated' && authentication.principal.actor.kind === 'application')
       keyUses?.note(authentication.principal.tenant.id, credential.hash, clock.now());
     // Not cached when a record changed while the query ran: the row may be the old one.
-    if (caller && authentication.kind === 'authenticated' && startedIn === generation) {
+    if (caller && authentication.kind === 'authenticated' && startedAfter === changes) {
       if (cache.size >= cacheSize) cache.clear();
-      const { expiresAt, consoleSession } = caller;
-      cache.set(cacheKeyOf(credential), {
-        authentication,
-        consoleSession,
-        expiresAt,
-        loadedAt,
-        accessGeneration,
-      });
+      const { expiresAt, consoleSession, streams } = caller;
+      const current = { authentication, consoleSession };
+      cache.set(cacheKeyOf(credential), { found: current, generation, streams, expiresAt, loadedAt });
     }
     return found;
   }
 
-  function loadOnce(credential: Credential, accessGeneration: string, checked?: Caller): Promise<Found> {
-    const call = `${cacheKeyOf(credential)} ${accessGeneration}`;
+  function loadOnce(credential: Credential, generation: number): Promise<Found> {
+    const call = `${cacheKeyOf(credential)} ${generation}`;
     const shared = loading.get(call);
     if (shared) return shared;
     const among = loading;
-    const result = load(credential, accessGeneration, checked).finally(() => among.delete(call));
+    const result = load(credential, generation).finally(() => among.delete(call));
     among.set(call, result);
     return result;
   }
 
   function current(credential: Credential): Promise<Current> {
-    // A revocation of any caller makes this caller be read again. Rows that are equal to the checked ones are not checked again: with
-    // frequent revocations on a busy machine the request would never end.
-    let checked: Caller | undefined;
-    return watch.current(async (accessGeneration): Promise<Current> => {
+    return watch.current(async (revocations): Promise<FoundRights<Current>> => {
       const cached = cache.get(cacheKeyOf(credential));
-      const isCurrent = cached?.accessGeneration === accessGeneration;
-      if (cached && isCurrent && isFresh(cached, clock.now().getTime())) return cached;
-      const { authentication, caller } = await loadOnce(credential, accessGeneration, checked);
-      checked = caller;
-      return { authentication, consoleSession: caller?.consoleSession };
+      if (cached && revocations.leave(cached) && isFresh(cached, clock.now().getTime())) return cached;
+      const { generation } = revocations;
+      const { authentication, caller } = await loadOnce(credential, generation);
+      const found = { authentication, consoleSession: caller?.consoleSession };
+      return { found, generation, streams: caller?.streams ?? [] };
     });
   }
 
   return {
     current,
     forget: (): void => {
-      generation += 1;
+      changes += 1;
       cache.clear();
       loading = new Map();
     },

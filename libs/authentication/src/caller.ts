@@ -1,8 +1,7 @@
 import type { Principal, TenantContext } from '@token-vault/access';
-import type { AccessRule } from '@token-vault/contracts';
+import { streams, type AccessRule } from '@token-vault/contracts';
 import { equalHashes } from '@token-vault/crypto';
-import { isDeepStrictEqual } from 'node:util';
-import type { ApplicationRow, ConsoleSessionRow, SessionRow, TenantRow } from './rows.ts';
+import type { ApplicationRow, SessionRow, TenantRow } from './rows.ts';
 
 /** The session of a browser that signed in to the console. */
 export interface SignedIn {
@@ -12,15 +11,13 @@ export interface SignedIn {
   readonly endsAt: number;
 }
 
-type CheckedRow = ApplicationRow | SessionRow | ConsoleSessionRow;
-
 /** A caller from the read models, checked against its signature and against the log. */
 export interface Caller {
   readonly principal: Principal;
   /** Milliseconds since 1970; infinite without an expiry. */
   readonly expiresAt: number;
-  /** The rows that were checked to identify the caller. */
-  readonly rows: readonly CheckedRow[];
+  /** The streams of the entities that its rights rest on: a revocation of one of them concerns the caller. */
+  readonly streams: readonly string[];
   /** Set for a caller that signed in to the console. */
   readonly consoleSession?: SignedIn;
 }
@@ -41,9 +38,6 @@ export const tenantOf = (row: TenantRow): TenantContext => ({
   plan: row.plan,
   settings: row.settings,
 });
-
-export const isAmong = (row: CheckedRow, checked: Caller | undefined): boolean =>
-  checked?.rows.some((known) => isDeepStrictEqual(known, row)) ?? false;
 
 /**
  * When the key of this hash ends, in milliseconds since 1970; infinite without an expiry. Undefined when it is no key of the application or
@@ -68,6 +62,11 @@ export function keyed(row: ApplicationRow | undefined, keyHash: string): Keyed |
   return row && keyExpiresAt !== undefined ? { row, keyExpiresAt } : undefined;
 }
 
+const streamsOf = ({ tenant_id: tenantId, id }: ApplicationRow): readonly string[] => [
+  streams.tenant(tenantId),
+  streams.application(tenantId, id),
+];
+
 /** Without `keyHash`: the application itself, in whose name reactor code acts, with its main key if it has one. */
 export function applicationCaller(row: ApplicationRow, keyHash?: string): Caller | undefined {
   const key = keyHash ?? row.key_hash ?? undefined;
@@ -83,7 +82,7 @@ export function applicationCaller(row: ApplicationRow, keyHash?: string): Caller
       ...grantsOf(row),
     },
     expiresAt: Math.min(expiryOf(row), keyExpiresAt),
-    rows: [row],
+    streams: streamsOf(row),
   };
 }
 
@@ -106,6 +105,6 @@ export const callerOfSession = (row: SessionRow, byOpener: Keyed, byAuthorizer: 
       authorizer: grantsOf(authorizer),
     },
     expiresAt: Math.min(...ends),
-    rows: [row, opener, authorizer],
+    streams: [streams.session(opener.tenant_id, row.id), ...new Set([opener, authorizer].flatMap(streamsOf))],
   };
 };

@@ -3,15 +3,7 @@ import { UnavailableError, type Actor, type Permission } from '@token-vault/cont
 import { equalHashes, TenantKeysMissingError, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import { setTimeout as delay } from 'node:timers/promises';
-import {
-  applicationCaller,
-  callerOfSession,
-  isAmong,
-  keyed,
-  keyExpiryOf,
-  tenantOf,
-  type Caller,
-} from './caller.ts';
+import { applicationCaller, callerOfSession, keyed, keyExpiryOf, tenantOf, type Caller } from './caller.ts';
 import { callerOfConsole, membersFor } from './console-callers.ts';
 import {
   rows,
@@ -43,13 +35,10 @@ export interface CallerDependencies {
  * log.
  */
 export interface Callers {
-  /**
-   * Undefined for a key that is not valid now. The caller of this method checks the expiry. Rows that are equal to those of `checked` are
-   * not checked again; `checked` must come from the same request.
-   */
-  byKeyHash(hash: string, checked?: Caller): Promise<Caller | undefined>;
+  /** Undefined for a key that is not valid now. The caller of this method checks the expiry. */
+  byKeyHash(hash: string): Promise<Caller | undefined>;
   /** The caller of a request that needs this permission, by the hash of the secret in the cookie of the console. */
-  byConsoleSecret(hash: string, permission: Permission | null, checked?: Caller): Promise<Caller | undefined>;
+  byConsoleSecret(hash: string, permission: Permission | null): Promise<Caller | undefined>;
   /** With `keyHash`: undefined also when the key of that hash is not valid any more. */
   byActor(tenantId: string, actor: Actor, keyHash?: string): Promise<Caller | undefined>;
   tenant(tenantId: string): Promise<TenantContext | undefined>;
@@ -76,7 +65,7 @@ async function untilCaughtUp<Found>(look: () => Promise<Found>): Promise<Found |
   }
 }
 
-/** Checks rows against their signatures and against the log. Rows of `checked` are not checked again. */
+/** Checks rows against their signatures and against the log. */
 function createChecks({ store, keyRing }: Omit<CallerDependencies, 'pool'>) {
   const checkingOf = async (row: TenantRow) => ({
     store,
@@ -87,16 +76,15 @@ function createChecks({ store, keyRing }: Omit<CallerDependencies, 'pool'>) {
     async tenant(row: TenantRow): Promise<void> {
       await requireTenant(await checkingOf(row), row);
     },
-    async application(row: ApplicationRow, checked: Caller | undefined): Promise<void> {
-      if (isAmong(row, checked)) return;
+    async application(row: ApplicationRow): Promise<void> {
       const checking = await checkingOf(row);
       await Promise.all([requireTenant(checking, row), requireApplication(checking, row)]);
     },
-    async consoleSession(row: ConsoleSessionRow, checked: Caller | undefined): Promise<void> {
-      if (!isAmong(row, checked)) await requireConsoleSession(await checkingOf(row), row);
+    async consoleSession(row: ConsoleSessionRow): Promise<void> {
+      await requireConsoleSession(await checkingOf(row), row);
     },
-    async session(row: SessionRow, checked: Caller | undefined): Promise<void> {
-      if (!isAmong(row, checked)) await requireSession(await checkingOf(row), row);
+    async session(row: SessionRow): Promise<void> {
+      await requireSession(await checkingOf(row), row);
     },
   };
 }
@@ -105,13 +93,9 @@ function createChecks({ store, keyRing }: Omit<CallerDependencies, 'pool'>) {
 function createMakers({ pool, ...dependencies }: CallerDependencies) {
   const check = createChecks(dependencies);
 
-  async function findApplication(
-    tenantId: string,
-    id: string,
-    checked?: Caller,
-  ): Promise<ApplicationRow | undefined> {
+  async function findApplication(tenantId: string, id: string): Promise<ApplicationRow | undefined> {
     const row = await rows.application(pool, tenantId, id);
-    if (row) await check.application(row, checked);
+    if (row) await check.application(row);
     return row;
   }
 
@@ -120,13 +104,13 @@ function createMakers({ pool, ...dependencies }: CallerDependencies) {
    * key that was revoked may have been used by a thief. The grants of the second application limit the session. A session of an
    * older release does not say by which keys it came about, so it has ended.
    */
-  async function sessionCaller(row: SessionRow, checked?: Caller): Promise<Caller | undefined> {
+  async function sessionCaller(row: SessionRow): Promise<Caller | undefined> {
     const { opener_key_hash: openerKey, authorizer_key_hash: authorizerKey } = row;
     if (openerKey === null || authorizerKey === null) return undefined;
     const [opener, authorizer] = await Promise.all([
-      findApplication(row.tenant_id, row.application_id, checked),
-      findApplication(row.tenant_id, row.authorized_by, checked),
-      check.session(row, checked),
+      findApplication(row.tenant_id, row.application_id),
+      findApplication(row.tenant_id, row.authorized_by),
+      check.session(row),
     ]);
     const byOpener = keyed(opener, openerKey);
     const byAuthorizer = keyed(authorizer, authorizerKey);
@@ -136,13 +120,12 @@ function createMakers({ pool, ...dependencies }: CallerDependencies) {
   async function consoleCaller(
     row: ConsoleSessionRow,
     permission: Permission | null,
-    checked?: Caller,
   ): Promise<Caller | undefined> {
-    const checking = check.consoleSession(row, checked);
+    const checking = check.consoleSession(row);
     checking.catch(() => undefined);
     let last: Caller | undefined;
     for (const member of membersFor(row, permission)) {
-      const application = await findApplication(row.tenant_id, member.application_id, checked).catch(
+      const application = await findApplication(row.tenant_id, member.application_id).catch(
         (error: unknown) => {
           // The other application of the session may still be valid.
           if (error instanceof EndedError) return undefined;
@@ -177,17 +160,17 @@ export function createCallers(dependencies: CallerDependencies): Callers {
   }
 
   return {
-    byConsoleSecret: (hash, permission, checked) =>
+    byConsoleSecret: (hash, permission) =>
       untilCaughtUp(async () => {
         const row = await rows.consoleBySecret(pool, hash);
-        return row && consoleCaller(row, permission, checked);
+        return row && consoleCaller(row, permission);
       }),
-    byKeyHash: (hash, checked) =>
+    byKeyHash: (hash) =>
       untilCaughtUp(async () => {
         const row = await rows.byKey(pool, hash);
         if (!row || keyExpiryOf(row, hash) === undefined) return undefined;
-        if (row.kind === 'session') return sessionCaller(row, checked);
-        await check.application(row, checked);
+        if (row.kind === 'session') return sessionCaller(row);
+        await check.application(row);
         return applicationCaller(row, hash);
       }),
     byActor: (tenantId, { kind, id }, keyHash) =>

@@ -1,4 +1,4 @@
-import { isPermissionAllowed, type Permission } from '@token-vault/contracts';
+import { isPermissionAllowed, streams, type Permission } from '@token-vault/contracts';
 import type { Caller } from './caller.ts';
 import type { ConsoleMember, ConsoleSessionRow } from './rows.ts';
 
@@ -20,7 +20,8 @@ const consoleEndOf = ({ ends_at_text: endsAt, expires_at_text: expiresAt }: Cons
   Math.min(Date.parse(endsAt), Date.parse(expiresAt));
 
 /** A signed-in browser acts with the present rights of the application, but is shown no plaintext (docs/reference/console.md). */
-export function callerOfConsole(session: ConsoleSessionRow, { principal, expiresAt, rows }: Caller): Caller {
+export function callerOfConsole(session: ConsoleSessionRow, caller: Caller): Caller {
+  const { principal, expiresAt } = caller;
   const endsAt = consoleEndOf(session);
   return {
     principal: {
@@ -31,7 +32,7 @@ export function callerOfConsole(session: ConsoleSessionRow, { principal, expires
       shownAtMost: 'mask',
     },
     expiresAt: Math.min(endsAt, expiresAt),
-    rows: [...rows, session],
+    streams: [...caller.streams, streams.consoleSession(session.tenant_id, session.id)],
     consoleSession: { tenantId: session.tenant_id, id: session.id, endsAt },
   };
 }

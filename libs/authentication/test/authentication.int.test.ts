@@ -1,5 +1,7 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
+import { streams } from '@token-vault/contracts';
 import { generateApiKey, hashApiKey } from '@token-vault/crypto';
 import { waitUntil } from '@token-vault/test-support';
 import { listenForAccessChanges } from '../src/index.ts';
@@ -8,6 +10,7 @@ import { applicationId, key, tenantId, useAuthenticator } from './authenticator-
 
 const setup = useAuthenticator();
 const { clock } = setup;
+const ownStream = streams.application(tenantId, applicationId);
 
 /** Called by the watch. */
 const leaseMs = 250;
@@ -60,8 +63,7 @@ describe('an application', () => {
   it('loses its key at once when the revocation is confirmed, although no notification arrived', async () => {
     await setup.kindOf();
     await setup.regenerate();
-    setup.accessGeneration = '2';
-    setup.watch.forget();
+    setup.revoke(ownStream);
     expect(await setup.kindOf()).toBe('retired');
   });
 
@@ -115,41 +117,74 @@ describe('an application', () => {
   });
 });
 
-describe('a caller that is looked up while other callers are revoked', () => {
-  const revokeAnother = () => {
-    setup.accessGeneration = String(Number(setup.accessGeneration) + 1);
-    setup.watch.forget();
+/** Each step of a look-up takes longer than the lease, and a revocation of this stream is confirmed meanwhile. */
+function haveSlowSteps(stream: string): { readonly checkBegun: Promise<void> } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const passLease = async () => {
+    await delay(leaseMs + 50);
+    setup.revoke(stream);
   };
-  /**
-   * A revocation comes during each look-up, and checking the row takes longer than the lease, so the test waits for that time. Gives a
-   * promise that resolves when the first check begins.
-   */
-  function haveSlowChecks(): { readonly begun: Promise<void> } {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    setup.beforeQuery = async () => revokeAnother();
-    setup.beforeLogRead = async () => {
-      resolve();
-      await delay(leaseMs + 50);
-      revokeAnother();
-    };
-    return { begun: promise };
-  }
+  setup.beforeQuery = passLease;
+  setup.beforeLogRead = () => {
+    resolve();
+    return passLease();
+  };
+  return { checkBegun: promise };
+}
 
-  it('is found although the check of its row takes longer than a revocation: an equal row is not checked again', async () => {
-    haveSlowChecks();
+describe('a caller that is looked up while others are revoked', () => {
+  it.each([
+    ['of its tenant', streams.application(tenantId, randomUUID())],
+    ['of another tenant', streams.tenant(randomUUID())],
+  ])('is found by one look-up, however long that takes: %s', async (_of, stream) => {
+    haveSlowSteps(stream);
     expect(await setup.kindOf()).toBe('authenticated');
-    expect(setup.queries).toBe(2);
+    expect(setup.queries).toBe(1);
+  });
+
+  it('stays cached', async () => {
+    await setup.kindOf();
+    setup.revoke(streams.application(tenantId, randomUUID()));
+    expect(await setup.kindOf()).toBe('authenticated');
+    expect(setup.queries).toBe(1);
+  });
+});
+
+describe('a caller whose own rights are revoked while it is looked up', () => {
+  it.each([streams.tenant(tenantId), ownStream])('is looked up again: %s', async (stream) => {
+    setup.beforeLogRead = async () => {
+      setup.beforeLogRead = async () => {};
+      await setup.regenerate();
+      setup.revoke(stream);
+    };
+    expect(await setup.kindOf()).toBe('retired');
   });
 
   it('is checked again when its row has changed since', async () => {
-    const { begun } = haveSlowChecks();
+    const { checkBegun } = haveSlowSteps(ownStream);
     const found = setup.authenticator.authenticate(key);
     found.catch(() => undefined);
-    await begun;
+    await checkBegun;
     await setup.pool.query(
       `update rm_applications.application set permissions = '["token:read","token:use"]'`,
     );
     await expect(found).rejects.toMatchObject({ code: 'record_altered' });
+  });
+
+  it('is checked again although its row is the same: the old row may have been written back', async () => {
+    setup.beforeLogRead = async () => {
+      setup.beforeLogRead = async () => {};
+      setup.revoke(ownStream);
+    };
+    setup.beforeQuery = async () => {
+      if (setup.queries > 1) setup.streams.set(ownStream, ['ApplicationCreated', 'ApplicationDeleted']);
+    };
+    expect(await setup.kindOf()).toBe('unknown');
+  });
+
+  it('is not known when they change during each of several look-ups', async () => {
+    setup.beforeQuery = async () => setup.revoke(ownStream);
+    await expect(setup.kindOf()).rejects.toMatchObject({ code: 'unavailable' });
   });
 });
 

@@ -5,7 +5,7 @@ import type { Position } from '@token-vault/event-store';
 import { generateApiKey, hashApiKey } from '@token-vault/crypto';
 import { createTestDatabase, createTestPool, manualClock } from '@token-vault/test-support';
 import { createAuthenticator, type Authenticator } from '../src/index.ts';
-import { watchReadModels } from '@token-vault/read-models';
+import { KnownRevocations, watchReadModels } from '@token-vault/read-models';
 import { execute, macOf, schema } from './tables.ts';
 
 export const tenantId = '11111111-1111-4111-8111-111111111111';
@@ -52,8 +52,8 @@ const makeState = () => ({
   /** Runs before a query is sent, so that a test can act during a look-up. */
   beforeQuery: async (): Promise<void> => {},
   queries: 0,
-  /** Incremented when a revocation is confirmed. */
-  accessGeneration: '1',
+  /** Those that are confirmed. */
+  revocations: new KnownRevocations(1),
 });
 
 async function insertApplication(pool: pg.Pool): Promise<void> {
@@ -80,14 +80,13 @@ export function useAuthenticator() {
         checkpoints: new Map(
           ['applications', 'tenants'].map((name) => [name, { position: '1' as Position, status: 'live' }]),
         ),
-        accessGeneration: setup.accessGeneration,
+        revocations: setup.revocations,
       }),
     },
   });
   const setup = {
     ...makeState(),
     clock,
-    watch,
     get database() {
       return database;
     },
@@ -96,6 +95,12 @@ export function useAuthenticator() {
     },
     get authenticator() {
       return authenticator;
+    },
+    /** Confirms a revocation of this stream. */
+    revoke(stream: string): void {
+      const generation = setup.revocations.generation + 1;
+      setup.revocations = setup.revocations.upTo(generation, [[generation, stream]]);
+      watch.forget();
     },
     kindOf: async (apiKey = key) => (await authenticator.authenticate(apiKey)).kind,
     expireAt: (at: string) =>
@@ -117,6 +122,7 @@ export function useAuthenticator() {
     pool = createTestPool(database.url);
     await insertApplication(pool);
     Object.assign(setup, makeState());
+    watch.forget();
     clock.set('2030-01-01T00:00:00Z');
     authenticator = createAuthenticator({
       pool: countingPool(setup) as never,

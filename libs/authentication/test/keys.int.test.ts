@@ -6,7 +6,7 @@ import {
 } from '@token-vault/contracts';
 import { generateApiKey, hashApiKey } from '@token-vault/crypto';
 import type { Position } from '@token-vault/event-store';
-import { watchReadModels } from '@token-vault/read-models';
+import { KnownRevocations, watchReadModels } from '@token-vault/read-models';
 import { createTestDatabase, createTestPool, manualClock } from '@token-vault/test-support';
 import type pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -34,7 +34,7 @@ const watch = watchReadModels({
     read: async () => ({
       beganMs: performance.now(),
       checkpoints: new Map(['applications', 'tenants'].map((name) => [name, checkpoint])),
-      accessGeneration: '1',
+      revocations: new KnownRevocations(1),
     }),
   },
 });

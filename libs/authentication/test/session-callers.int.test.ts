@@ -1,4 +1,4 @@
-import { sessionStatement, type Permission } from '@token-vault/contracts';
+import { sessionStatement, streams, type Permission } from '@token-vault/contracts';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { generateApiKey, hashApiKey } from '@token-vault/crypto';
 import { macOf } from './tables.ts';
@@ -72,6 +72,20 @@ describe('a session', () => {
     await setup.pool.query(`update rm_applications.session_key set reason = 'ended'`);
     await setup.pool.query('delete from rm_applications.session');
     expect(await setup.authenticator.authenticate(sessionKey)).toEqual(refusedFor('ended'));
+  });
+
+  it('is looked up again when a revocation of its application or its tenant was confirmed, and only then', async () => {
+    await authorize();
+    await sessionKind();
+    const queriesAfter = async (stream: string) => {
+      const before = setup.queries;
+      setup.revoke(stream);
+      await sessionKind();
+      return setup.queries - before;
+    };
+    expect(await queriesAfter(streams.application(tenantId, sessionId))).toBe(0);
+    expect(await queriesAfter(streams.application(tenantId, applicationId))).toBeGreaterThan(0);
+    expect(await queriesAfter(streams.tenant(tenantId))).toBeGreaterThan(0);
   });
 
   it.each(['openerKeyHash', 'authorizerKeyHash'])(

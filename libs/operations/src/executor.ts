@@ -95,7 +95,7 @@ async function execute(call: Call, dependencies: ExecutorDependencies): Promise<
     authorize(operation, principal);
     await dependencies.watch.requireMoving(operation.answersFrom ?? []);
     const made = await answerOf(call, { principal, atMs }, dependencies);
-    const isVisible = await waitForOwnWrite(dependencies, operation, made.answer, request.isAsync ?? false);
+    const isVisible = await waitForOwnWrite(dependencies, call, principal, made.answer);
     const answer = await asRightsAreNow(made, callerOf(call, dependencies));
     if (isQuery) requireNothingLost(progress, losses);
     return { answer, isVisible };

@@ -1,7 +1,10 @@
+import type { Principal } from '@token-vault/access';
 import { UnavailableError, ValidationError, type Operation } from '@token-vault/contracts';
 import { parsePosition, type Position } from '@token-vault/event-store';
+import type { Call } from './admission.ts';
 import type { Answer } from './handlers.ts';
 import type { ReadModelProgress, Revocations } from './progress.ts';
+import { revokedStream } from './revoked-stream.ts';
 
 /** How long an answer waits for the read models (docs/explanation/consistency.md). */
 const waitMs = 2000;
@@ -54,14 +57,15 @@ const entitiesAffectingAuthentication: ReadonlySet<string> = new Set(['applicati
  */
 export async function waitForOwnWrite(
   { progress, revocations, forgetCallers }: OwnWriteDependencies,
-  operation: Operation,
+  { operation, request }: Call,
+  principal: Principal,
   { position, ifConfirmedBefore }: Answer,
-  isAsync: boolean,
 ): Promise<boolean> {
   if (position === undefined || operation.isLoggedOnly) return true;
+  const revoked = revokedStream(operation, principal, request.params);
   const [isVisible, confirmed] = await Promise.all([
-    !isAsync && progress.waitFor(position, waitMs),
-    operation.isRevocation && revocations.confirm(position),
+    !request.isAsync && progress.waitFor(position, waitMs),
+    revoked !== undefined && revocations.confirm(position, revoked),
   ]);
   if (entitiesAffectingAuthentication.has(operation.entity)) forgetCallers?.();
   if (ifConfirmedBefore && confirmed !== 'was unconfirmed') throw ifConfirmedBefore;

@@ -1,5 +1,6 @@
 import { comparePositions, parsePosition, startPosition, type Position } from '@token-vault/event-store';
 import type pg from 'pg';
+import { KnownRevocations, type Revocation } from './known-revocations.ts';
 
 export interface Checkpoint {
   readonly position: Position;
@@ -7,40 +8,55 @@ export interface Checkpoint {
   readonly status: string;
 }
 
-/** The checkpoints of all projections, as read from the database. */
+/** The checkpoints of all projections and the revocations, as read from the database at one moment. */
 export interface CheckpointsRead {
   /** The time before the read was sent, in milliseconds of the monotonic clock. */
   readonly beganMs: number;
   readonly checkpoints: Map<string, Checkpoint>;
-  /** Incremented when a revocation is confirmed (ADR 21). */
-  readonly accessGeneration: string;
+  readonly revocations: KnownRevocations;
 }
 
 interface Row {
-  readonly access_generation: string;
-  /** Null when there is no projection yet. */
-  readonly name: string | null;
-  readonly position: string;
-  readonly status: string;
+  readonly generation: number;
+  readonly revocations: readonly Revocation[];
+  readonly checkpoints: readonly {
+    readonly name: string;
+    readonly position: string;
+    readonly status: string;
+  }[];
 }
 
+/** One statement, so that the revocations are all those up to the generation. */
 const readAll = `
-  select a.generation::text as access_generation, c.name, c.position::text as position, c.status
-  from projections.access a left join projections.checkpoint c on true`;
+  select a.generation::float8 as generation,
+    (select coalesce(json_agg(json_build_array(r.generation, r.stream) order by r.generation), '[]')
+       from projections.revocation r where r.generation > $1) as revocations,
+    (select coalesce(json_agg(json_build_object('name', c.name, 'position', c.position::text, 'status', c.status)), '[]')
+       from projections.checkpoint c) as checkpoints
+  from projections.access a`;
 
-/** Reads the checkpoints. A position from a notification is kept when it is beyond the one that was read. */
+/** What is known before a read. */
+interface KnownBefore {
+  /** A position from a notification is kept when it is beyond the one that is read. */
+  readonly heard?: ReadonlyMap<string, Checkpoint>;
+  readonly revocations?: KnownRevocations | undefined;
+}
+
 export async function readCheckpoints(
   client: Pick<pg.Client, 'query'>,
-  heard: ReadonlyMap<string, Checkpoint>,
+  { heard, revocations: before }: KnownBefore = {},
 ): Promise<CheckpointsRead> {
   const beganMs = performance.now();
-  const { rows } = await client.query<Row>(readAll);
+  const { rows } = await client.query<Row>(readAll, [before?.generation]);
+  const [row] = rows;
+  if (!row) throw new Error('projections.access has no row');
   const checkpoints = new Map<string, Checkpoint>();
-  for (const { name, position: text, status } of rows) {
-    if (name === null) continue;
+  for (const { name, position: text, status } of row.checkpoints) {
     const stored = parsePosition(text);
-    const known = heard.get(name)?.position ?? startPosition;
+    const known = heard?.get(name)?.position ?? startPosition;
     checkpoints.set(name, { position: comparePositions(known, stored) > 0 ? known : stored, status });
   }
-  return { beganMs, checkpoints, accessGeneration: rows[0]?.access_generation ?? '' };
+  const { generation } = row;
+  const revocations = before?.upTo(generation, row.revocations) ?? new KnownRevocations(generation);
+  return { beganMs, checkpoints, revocations };
 }

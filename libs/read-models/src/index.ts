@@ -1,5 +1,6 @@
 export { readCheckpoints, type CheckpointsRead } from './checkpoints.ts';
 export { createEntityFinder } from './found-entities.ts';
+export { KnownRevocations } from './known-revocations.ts';
 export {
   createProjectionProgress,
   type ProjectionProgress,
@@ -8,6 +9,7 @@ export {
 export {
   noteAppends,
   watchReadModels,
+  type FoundRights,
   type ReadModelWatch,
   type ReadModelWatchOptions,
 } from './read-model-watch.ts';

@@ -2,6 +2,7 @@ import { openListener } from '@token-vault/postgres';
 import type pg from 'pg';
 import { comparePositions, parsePosition, type Position } from '@token-vault/event-store';
 import { readCheckpoints, type Checkpoint, type CheckpointsRead } from './checkpoints.ts';
+import type { KnownRevocations } from './known-revocations.ts';
 import { errorFields, type Logger } from '@token-vault/observability';
 
 export interface ProjectionProgress {
@@ -46,6 +47,7 @@ interface Waiter {
 class Progress implements ProjectionProgress {
   readonly #options: ProjectionProgressOptions;
   #checkpoints = new Map<string, Checkpoint>();
+  #revocations: KnownRevocations | undefined;
   /** A list that is replaced when waiters leave: a Set would keep removed waiters alive (ADR 13). */
   #waiters: Waiter[] = [];
   #client: pg.Client | undefined;
@@ -194,8 +196,10 @@ class Progress implements ProjectionProgress {
     try {
       const client = await this.#connect();
       if (!client) return undefined;
-      const read = await readCheckpoints(client, this.#checkpoints);
+      const known = { heard: this.#checkpoints, revocations: this.#revocations };
+      const read = await readCheckpoints(client, known);
       this.#checkpoints = read.checkpoints;
+      this.#revocations = read.revocations;
       this.#isRead = true;
       this.#settle();
       return { ...read, checkpoints: new Map(read.checkpoints) };

@@ -1,8 +1,14 @@
 import { authenticationReadModels, UnavailableError, type ReadModelName } from '@token-vault/contracts';
 import { comparePositions, type EventStore, type Position } from '@token-vault/event-store';
 import type { CheckpointsRead } from './checkpoints.ts';
+import type { KnownRevocations, ReadRights } from './known-revocations.ts';
 import { NewestEvent } from './newest-event.ts';
 import type { ProjectionProgress } from './projection-progress.ts';
+
+/** What was read about rights. */
+export interface FoundRights<Found> extends ReadRights {
+  readonly found: Found;
+}
 
 /** The state of the read models as this process knows it: at most `leaseMs` old whenever it is used (ADR 21). */
 export interface ReadModelWatch {
@@ -12,12 +18,14 @@ export interface ReadModelWatch {
    */
   requireMoving(names: readonly ReadModelName[]): Promise<void>;
   /**
-   * Returns the result of `read` about rights, valid at that moment. If a revocation was confirmed meanwhile, `read` is called again,
-   * however long this process was stopped. A result for one generation is valid as long as that generation lasts; `read` must not use a
-   * result of another generation.
-   * @throws UnavailableError when the read models of authentication have stopped
+   * Returns what `read` found about rights, valid at that moment. If a revocation of these rights was confirmed meanwhile, `read` is called
+   * again, however long this process was stopped. Revocations of other rights do not count. What was found earlier may be found again
+   * while the given revocations leave it.
+   * @throws UnavailableError when the read models of authentication have stopped, or these rights were changed during each of several reads
    */
-  current<Found>(read: (accessGeneration: string) => Found | Promise<Found>): Promise<Found>;
+  current<Found>(
+    read: (revocations: KnownRevocations) => FoundRights<Found> | Promise<FoundRights<Found>>,
+  ): Promise<Found>;
   /** Notes an event of the vault that this process has stored. */
   noteAppend(position: Position): void;
   /** The known state is out of date. */
@@ -30,7 +38,11 @@ export const leaseMs = 250;
 const renewAfterMs = 100;
 /** rules.md §1. */
 const behindMs = 10_000;
-const attempts = 5;
+/** So many reads of rights that were changed during each of them are a refusal. */
+const readsOfRights = 5;
+/** On a slow machine many reads may take longer than the lease: they are repeated so often, and for so long. */
+const leasedAfterReads = 5;
+const leasedWithinMs = 5_000;
 
 export interface ReadModelWatchOptions {
   readonly progress: Pick<ProjectionProgress, 'read'>;
@@ -46,7 +58,6 @@ class Watch implements ReadModelWatch {
   /** A read that was sent before this time is out of date. */
   #notBeforeMs = -Infinity;
   #renewing: Promise<boolean> | undefined;
-  #readings = 0;
 
   constructor({ progress, nowMs = () => performance.now() }: ReadModelWatchOptions) {
     this.#progress = progress;
@@ -57,20 +68,16 @@ class Watch implements ReadModelWatch {
     this.#requireMoving(await this.#fresh(), names);
   }
 
-  async current<Found>(read: (accessGeneration: string) => Found | Promise<Found>): Promise<Found> {
-    for (let attempt = 1; attempt <= attempts; attempt += 1) {
+  async current<Found>(
+    read: (revocations: KnownRevocations) => FoundRights<Found> | Promise<FoundRights<Found>>,
+  ): Promise<Found> {
+    for (let attempt = 1; attempt <= readsOfRights; attempt += 1) {
       const known = await this.#fresh();
       this.#requireMoving(known, authenticationReadModels);
-      const generation = known.accessGeneration;
-      // Revocations of other callers change the generation too. A result that is read again, for a generation that has no cached results,
-      // is no older than its own read: within the lease it is used before any revocation that it does not include is confirmed.
-      const isOwn = attempt > 1;
-      const sinceMs = this.#nowMs();
-      const found = await read(isOwn ? `${generation} ${(this.#readings += 1)}` : generation);
-      if (isOwn && this.#nowMs() - sinceMs < leaseMs) return found;
-      if ((await this.#fresh()).accessGeneration === generation) return found;
+      const rights = await read(known.revocations);
+      if ((await this.#fresh()).revocations.leave(rights)) return rights.found;
     }
-    throw new UnavailableError('Rights change too often for the caller to be identified; try again.');
+    throw new UnavailableError('The rights of the caller change too often to be read; try again.');
   }
 
   noteAppend(position: Position): void {
@@ -107,7 +114,9 @@ class Watch implements ReadModelWatch {
   }
 
   async #readUntilLeased(): Promise<CheckpointsRead> {
-    for (let attempt = 1, misses = 0; attempt <= attempts && misses < 2; attempt += 1) {
+    const untilMs = this.#nowMs() + leasedWithinMs;
+    const isOver = (attempt: number) => attempt > leasedAfterReads && this.#nowMs() >= untilMs;
+    for (let attempt = 1, misses = 0; misses < 2 && !isOver(attempt); attempt += 1) {
       // The first miss may be caused by a lost connection.
       if (!(await this.#renew())) misses += 1;
       const known = this.#leased();

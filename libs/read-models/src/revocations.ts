@@ -3,6 +3,7 @@ import type { Position } from '@token-vault/event-store';
 import type { Revocations } from '@token-vault/operations';
 import type pg from 'pg';
 import { setTimeout as delay } from 'node:timers/promises';
+import { keptGenerations } from './known-revocations.ts';
 import type { ProjectionProgress } from './projection-progress.ts';
 import { leaseMs } from './read-model-watch.ts';
 
@@ -21,17 +22,22 @@ const unconfirmed =
   'It is stored, but not yet certain that every process has applied it. Repeat the request to have it confirmed.';
 
 /**
- * First the read models show the revocation. Then the generation is incremented. Every process compares it with the generation of its
- * cached callers, and knows it for no longer than the lease whenever it uses the cache. So after the lease no process uses data from
- * before. A process that does not answer, or is not known, need not be asked. A revocation that cannot be confirmed is noted.
+ * First the read models show the revocation. Then the generation is incremented, and the stream of the revocation is stored with it. Every
+ * process compares both with its cached callers, and knows them for no longer than the lease whenever it uses the cache. So after the
+ * lease no process uses data from before. A process that does not answer, or is not known, need not be asked. A revocation that cannot be
+ * confirmed is noted.
  */
 export function createRevocations({ pool, progress, withinMs = 2_000 }: RevocationsOptions): Revocations {
-  const raise = shared(() => raiseGeneration(pool));
+  const raise = together((streams: readonly string[]) => raiseGeneration(pool, streams));
 
-  async function confirmBy(position: Position, deadlineMs: number): Promise<'as usual' | 'was unconfirmed'> {
+  async function confirmBy(
+    position: Position,
+    stream: string,
+    deadlineMs: number,
+  ): Promise<'as usual' | 'was unconfirmed'> {
     if (!(await progress.waitFor(position, withinMs, authenticationReadModels)))
       throw new UnavailableError(unconfirmed);
-    await raise();
+    await raise(stream);
     if (performance.now() + leaseMs > deadlineMs) throw new UnavailableError(unconfirmed);
     await delay(leaseMs + timerErrorMs);
     const { rowCount } = await pool.query(
@@ -42,9 +48,9 @@ export function createRevocations({ pool, progress, withinMs = 2_000 }: Revocati
   }
 
   return {
-    async confirm(position) {
+    async confirm(position, stream) {
       try {
-        return await within(withinMs, confirmBy(position, performance.now() + withinMs));
+        return await within(withinMs, confirmBy(position, stream, performance.now() + withinMs));
       } catch (cause) {
         // If this fails too, a repeat is still confirmed, but is answered like the repeat of a confirmed revocation.
         await within(withinMs, note(pool, position)).catch(() => undefined);
@@ -60,31 +66,49 @@ const note = (pool: Pick<pg.Pool, 'query'>, position: Position) =>
   ]);
 
 /** Calls that come while one is under way share the next one: one row and one flush for many revocations. */
-function shared(work: () => Promise<void>): () => Promise<void> {
+function together<Item>(work: (items: readonly Item[]) => Promise<void>): (item: Item) => Promise<void> {
   let running: Promise<void> | undefined;
-  let next: Promise<void> | undefined;
-  return () => {
-    if (next) return next;
-    if (!running) return (running = work().finally(() => (running = undefined)));
-    next = running
+  let next: { readonly items: Item[]; readonly done: Promise<void> } | undefined;
+
+  const begin = (items: readonly Item[]): Promise<void> =>
+    (running = work(items).finally(() => (running = undefined)));
+
+  return (item) => {
+    if (next) {
+      next.items.push(item);
+      return next.done;
+    }
+    if (!running) return begin([item]);
+    const items = [item];
+    const done = running
       .catch(() => undefined)
       .then(() => {
         next = undefined;
-        return (running = work().finally(() => (running = undefined)));
+        return begin(items);
       });
-    return next;
+    next = { items, done };
+    return done;
   };
 }
+
+/** Revocations are forgotten in the end (`keptGenerations`). Others that are confirmed at the same time wait for the row of `access`. */
+const raiseAll = `
+  with raised as (update projections.access set generation = generation + 1 returning generation),
+  forgotten as (
+    delete from projections.revocation r using raised where r.generation <= raised.generation - ${keptGenerations}
+  )
+  insert into projections.revocation (generation, stream)
+  select generation, stream from raised, (select distinct unnest($1::text[]) as stream) revoked`;
 
 /**
  * This commit is flushed, and with it all earlier commits in Postgres' log, among them the rows of read models, which are not flushed by
  * themselves. So a crash cannot undo the revocation.
  */
-async function raiseGeneration(pool: Pick<pg.Pool, 'connect'>): Promise<void> {
+async function raiseGeneration(pool: Pick<pg.Pool, 'connect'>, streams: readonly string[]): Promise<void> {
   const client = await pool.connect();
   try {
     await client.query('begin; set local synchronous_commit = on');
-    await client.query('update projections.access set generation = generation + 1');
+    await client.query(raiseAll, [streams]);
     await client.query('commit');
     client.release();
   } catch (error) {

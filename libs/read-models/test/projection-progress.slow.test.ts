@@ -15,7 +15,8 @@ const schema = `create schema projections;
 create table projections.checkpoint (name text primary key, status text not null, position bigint not null);
 insert into projections.checkpoint values ('tokens', 'live', 5), ('log', 'live', 5);
 create table projections.access (generation bigint not null);
-insert into projections.access values (0);`;
+insert into projections.access values (0);
+create table projections.revocation (generation bigint not null, stream text not null);`;
 
 /** Longer than any test: a call that resolves did not time out. */
 const long = 600_000;

@@ -6,14 +6,14 @@ import {
 } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { watchReadModels, type ReadModelWatch } from '../src/index.ts';
+import { KnownRevocations, watchReadModels, type ReadModelWatch } from '../src/index.ts';
 
 const at = (position: number) => String(position) as Position;
 
 let nowMs: number;
 let reads: number;
 let statuses: Record<string, { position: Position; status: string }>;
-let accessGeneration: string;
+let revocations: KnownRevocations;
 /** Runs while a read is under way. */
 let meanwhile: () => void;
 let isReadable: boolean;
@@ -22,7 +22,7 @@ let watch: ReadModelWatch;
 beforeEach(() => {
   nowMs = 1_000_000;
   reads = 0;
-  accessGeneration = '1';
+  revocations = new KnownRevocations(1);
   meanwhile = () => {};
   isReadable = true;
   statuses = {
@@ -36,7 +36,7 @@ beforeEach(() => {
       read: async () => {
         reads += 1;
         if (!isReadable) return undefined;
-        const read = { beganMs: nowMs, checkpoints: new Map(Object.entries(statuses)), accessGeneration };
+        const read = { beganMs: nowMs, checkpoints: new Map(Object.entries(statuses)), revocations };
         meanwhile();
         return read;
       },
@@ -149,46 +149,63 @@ describe('the state of the read models', () => {
 });
 
 describe('the caller', () => {
-  it('is looked up again when a revocation was confirmed meanwhile, even by a process that was stopped', async () => {
+  const own = ['application-a', 'tenant-t'];
+  const revoke = (...streams: string[]) => {
+    const generation = revocations.generation + 1;
+    revocations = revocations.upTo(
+      generation,
+      streams.map((stream) => [generation, stream]),
+    );
+  };
+  /** A look-up that takes longer than the lease, and what happens meanwhile. Counts the look-ups. */
+  function lookUp(during: (lookUps: number) => void) {
+    let lookUps = 0;
+    return watch.current(({ generation }) => {
+      lookUps += 1;
+      nowMs += 251;
+      during(lookUps);
+      return { found: lookUps, generation, streams: own };
+    });
+  }
+
+  it('is looked up again when a revocation of it was confirmed meanwhile, even by a process that was stopped', async () => {
     const rights = ['reveal', 'none'];
-    const found = await watch.current(() => {
+    const found = await watch.current(({ generation }) => {
       const right = rights.shift();
       // The process is stopped here. Meanwhile another process confirms a revocation, which takes longer than the lease.
       if (right === 'reveal') {
-        accessGeneration = '2';
+        revoke('application-a');
         nowMs += 251;
       }
-      return right;
+      return { found: right, generation, streams: own };
     });
     expect(found).toBe('none');
   });
 
   it.each(authenticationReadModels)('is not known while %s has stopped', async (name) => {
     statuses[name] = { position: at(5), status: 'paused' };
-    await expect(watch.current(() => 'the caller')).rejects.toThrow(UnavailableError);
+    const read = ({ generation }: KnownRevocations) => ({ found: 'the caller', generation, streams: own });
+    await expect(watch.current(read)).rejects.toThrow(UnavailableError);
   });
 
-  it('is known although the rights of other callers change continuously, when each look-up is short', async () => {
-    const generations: string[] = [];
-    const found = await watch.current((generation) => {
-      generations.push(generation);
-      accessGeneration += '0';
-      // The read state is renewed meanwhile.
-      nowMs += generations.length === 1 ? 251 : 120;
-      return 'the caller';
-    });
-    expect(found).toBe('the caller');
-    // The second call looks up again: its generation has no cached result.
-    expect(generations).toHaveLength(2);
-    expect(generations[1]).not.toBe('10');
+  it('is looked up once although others are revoked continuously and the look-up takes longer than the lease', async () => {
+    expect(await lookUp(() => revoke('application-b', 'tenant-u'))).toBe(1);
   });
 
-  it('is not known when rights change continuously and each look-up takes longer than the lease', async () => {
-    const change = () => {
-      accessGeneration += '0';
-      nowMs += 251;
+  it('is looked up again when it cannot be known whose rights changed', async () => {
+    expect(await lookUp((lookUps) => lookUps < 3 && revoke())).toBe(3);
+  });
+
+  it('is not known when its own rights change during each of several look-ups', async () => {
+    await expect(lookUp(() => revoke('application-b', 'tenant-t'))).rejects.toThrow(UnavailableError);
+  });
+
+  it('is known on a machine that reads the state too slowly a few times', async () => {
+    let slowReads = 8;
+    meanwhile = () => {
+      if (slowReads-- > 0) nowMs += 300;
     };
-    await expect(watch.current(change)).rejects.toThrow(UnavailableError);
+    expect(await watch.current(({ generation }) => ({ found: 'x', generation, streams: own }))).toBe('x');
   });
 });
 

@@ -75,13 +75,18 @@ export function createPrincipals(
   const { clock, watch, store } = dependencies;
   const callers = createCallers(dependencies);
   const find = (tenantId: string, actor: Actor, keyHash?: string) =>
-    watch.current(async () => {
+    watch.current(async ({ generation }) => {
       const caller = await callers.byActor(tenantId, actor, keyHash);
-      return caller && clock.now().getTime() < caller.expiresAt ? caller.principal : undefined;
+      const found = caller && clock.now().getTime() < caller.expiresAt ? caller.principal : undefined;
+      return { found, generation, streams: caller?.streams ?? [] };
     });
 
   return {
-    tenant: (tenantId) => watch.current(() => callers.tenant(tenantId)),
+    tenant: (tenantId) =>
+      watch.current(async ({ generation }) => {
+        const found = await callers.tenant(tenantId);
+        return { found, generation, streams: [streams.tenant(tenantId)] };
+      }),
     async applicationIdOf(tenantId, { kind, id }) {
       if (kind !== 'session') return id;
       for await (const { type, data } of store.readStream(streams.session(tenantId, id), { maxCount: 1 }))
