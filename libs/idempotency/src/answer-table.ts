@@ -75,12 +75,15 @@ export function createAnswerTable(pool: Queryable, leaseMs: number) {
       return { kind: 'in-flight' };
     },
 
-    /** Extends the leases of `holders`, in one statement for all requests of the process. */
+    /**
+     * Extends the leases of `holders`, in one statement for all requests of the process. The statement may come late: a lease that has been
+     * ended stays so, else the repeat would get 409.
+     */
     async extend(holders: readonly string[]): Promise<void> {
       await pool.query({
         name: 'idempotency-extend',
         text: `update idempotency.answer set held_until = clock_timestamp() + $2 * interval '1 millisecond'
-               where answer is null and held_by = any($1::uuid[])`,
+               where answer is null and held_by = any($1::uuid[]) and held_until > '-infinity'`,
         values: [holders, leaseMs],
       });
     },

@@ -161,6 +161,29 @@ describe('a request whose process was killed', () => {
     expect(await setup.answers.run(requestOf(), handle)).toMatchObject({ status: 201, body: token() });
   });
 
+  it('is not held again by an extension of its lease that comes after its end', async () => {
+    await setup.restart();
+    const { promise: delay, resolve: endDelay } = Promise.withResolvers<void>();
+    const extensions: Promise<unknown>[] = [];
+    const query = (asked: pg.QueryConfig) => {
+      if (asked.name !== 'idempotency-extend') return setup.pool.query(asked);
+      extensions.push(delay.then(() => setup.pool.query(asked)));
+      return extensions.at(-1);
+    };
+    const slow = openAnswers({ pool: { query } as never, keyRing: setup.keyRing, clock, leaseMs: 4_000 });
+    const { handle, scopes } = handler();
+    const first = slow.run(requestOf(), async (scope) => {
+      scopes.push(scope);
+      await waitUntil(() => extensions.length > 0, { what: 'an extension' });
+      throw new UnavailableError('The outcome is not known.');
+    });
+    await expect(first).rejects.toThrow(UnavailableError);
+    endDelay();
+    await Promise.all(extensions);
+    await setup.answers.run(requestOf(), handle);
+    expect(scopes[1]).toEqual(scopes[0]);
+  });
+
   it('is not taken over while its process runs, after any time', async () => {
     await setup.restart(40);
     const { promise: held, resolve: release } = Promise.withResolvers<void>();
