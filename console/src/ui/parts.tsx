@@ -18,7 +18,7 @@ interface FieldProps {
 }
 
 /** A label with its control, and the fault that the vault found in it. */
-export function Field({ label, hint, fault, children }: FieldProps) {
+function Field({ label, hint, fault, children }: FieldProps) {
   const id = useId();
   const told = fault ?? hint;
   return (
@@ -51,6 +51,32 @@ export function TextField({ label, value, onChange, hint, fault, ...rest }: Text
           id={id}
           className="input"
           autoComplete="off"
+          spellCheck={false}
+          value={value}
+          aria-describedby={describedBy}
+          aria-invalid={fault !== undefined}
+          onChange={(event) => onChange(event.target.value)}
+        />
+      )}
+    </Field>
+  );
+}
+
+/** For text of several lines. */
+export function TextAreaField({
+  label,
+  value,
+  onChange,
+  hint,
+  fault,
+}: Pick<TextFieldProps, 'label' | 'value' | 'onChange' | 'hint' | 'fault'>) {
+  return (
+    <Field label={label} hint={hint} fault={fault}>
+      {(id, describedBy) => (
+        <textarea
+          id={id}
+          className="input"
+          rows={4}
           spellCheck={false}
           value={value}
           aria-describedby={describedBy}

@@ -4,7 +4,7 @@ import { call } from '../../api/client.ts';
 import { useAction, useQuery } from '../../api/use-query.ts';
 import { useMay } from '../../app/session.tsx';
 import { formatDuration } from '../../ui/format.ts';
-import { Button, Card, Facts, Field } from '../../ui/parts.tsx';
+import { Button, Card, Facts, TextAreaField } from '../../ui/parts.tsx';
 import { Failure, Missing, Note } from '../../ui/states.tsx';
 import { TokenPicker } from './token-picker.tsx';
 
@@ -112,24 +112,13 @@ interface ArgumentsProps {
 
 function Arguments({ text, isValid, onChange }: ArgumentsProps) {
   return (
-    <Field
+    <TextAreaField
       label="Arguments (a JSON object)"
       hint="Plain values and ids of tokens. Expressions such as {{ id }} are refused: they would give the code plaintext, which a session of the console is not shown."
       fault={isValid ? undefined : 'This is not a JSON object.'}
-    >
-      {(id, describedBy) => (
-        <textarea
-          id={id}
-          className="input"
-          rows={4}
-          spellCheck={false}
-          aria-describedby={describedBy}
-          aria-invalid={!isValid}
-          value={text}
-          onChange={(event) => onChange(event.target.value)}
-        />
-      )}
-    </Field>
+      value={text}
+      onChange={onChange}
+    />
   );
 }
 

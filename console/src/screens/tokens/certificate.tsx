@@ -3,7 +3,7 @@ import type { ErasureCertificate } from '@token-vault/contracts';
 import { call } from '../../api/client.ts';
 import { useAction } from '../../api/use-query.ts';
 import { useMay } from '../../app/session.tsx';
-import { Button, Card, Field, TextField } from '../../ui/parts.tsx';
+import { Button, Card, TextAreaField, TextField } from '../../ui/parts.tsx';
 import { Failure, Missing, Note } from '../../ui/states.tsx';
 import { verifyCertificate, type Verified } from './verify-certificate.ts';
 
@@ -32,29 +32,6 @@ function GetCertificate({ tokenId, onText }: GetCertificateProps) {
   );
 }
 
-interface CertificateFieldProps {
-  readonly text: string;
-  readonly onChange: (text: string) => void;
-}
-
-function CertificateField({ text, onChange }: CertificateFieldProps) {
-  return (
-    <Field label="Certificate (JSON)" hint="This browser checks its signature; the vault is not asked.">
-      {(id, describedBy) => (
-        <textarea
-          id={id}
-          className="input"
-          rows={4}
-          spellCheck={false}
-          aria-describedby={describedBy}
-          value={text}
-          onChange={(event) => onChange(event.target.value)}
-        />
-      )}
-    </Field>
-  );
-}
-
 /** The certificate that the token was erased, verified by this browser. */
 export function Certificate({ tokenId }: { readonly tokenId: string }) {
   const mayRead = useMay('log:read');
@@ -70,7 +47,12 @@ export function Certificate({ tokenId }: { readonly tokenId: string }) {
     <Card title="Erasure certificate">
       <div className="form">
         {mayRead ? <GetCertificate tokenId={tokenId} onText={show} /> : <Missing permission="log:read" />}
-        <CertificateField text={text} onChange={setText} />
+        <TextAreaField
+          label="Certificate (JSON)"
+          hint="This browser checks its signature; the vault is not asked."
+          value={text}
+          onChange={setText}
+        />
         <TextField
           label="Public key of the tenant"
           hint="From a source that you trust, and not from the certificate: vault audit public-key"
