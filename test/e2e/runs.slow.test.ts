@@ -27,7 +27,9 @@ const runOf = async (id: string): Promise<Invocation> =>
 const until = (id: string, delivery: string) =>
   waitUntil(async () => (await runOf(id)).delivery?.state === delivery, { what: delivery });
 const untilTried = (id: string, attempts: number) =>
-  waitUntil(async () => (await runOf(id)).delivery?.attempts.length === attempts, { what: 'the attempt' });
+  waitUntil(async () => ((await runOf(id)).delivery?.attempts.length ?? 0) >= attempts, {
+    what: 'the attempt',
+  });
 const redeliver = (id: string, by = manager) => by.request('POST', `/invocations/${id}/redeliver`);
 
 describe('an answer to react', () => {
@@ -194,10 +196,9 @@ describe('webhook secrets that overlap', () => {
     expect([202, 409]).toContain((await redeliver(kept)).status);
     await until(kept, 'delivered');
     const both = deliveriesOf(kept).map((delivery) => signers(delivery, { a, b }));
-    expect(both).toEqual([
-      ['a,b', 2],
-      ['a,b', 2],
-    ]);
+    // A delivery may come twice: the process was killed before it had noted that the receiver got it.
+    expect(both.length).toBeGreaterThanOrEqual(2);
+    expect(new Set(both.map((each) => JSON.stringify(each)))).toEqual(new Set(['["a,b",2]']));
 
     const c = await rotate();
     expect(signers(await deliver(), { a, b, c })).toEqual(['c', 1]);

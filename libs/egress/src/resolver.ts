@@ -10,6 +10,8 @@ export interface HostResolverOptions {
   readonly servers?: readonly string[];
   /** For the whole look-up of a name, in milliseconds. */
   readonly timeoutMs?: number;
+  /** How long a look-up waits for its turn, in milliseconds; 100 by default. */
+  readonly waitMs?: number;
   readonly hosts?: () => string;
   readonly now?: () => number;
 }
@@ -42,9 +44,14 @@ interface Cached {
  * (pinned-connector.ts), also cached ones.
  */
 export function createHostResolver(options: HostResolverOptions = {}): ResolveFor {
-  const { timeoutMs = 5_000, hosts: readHosts = readHostsFile, now = Date.now } = options;
+  const {
+    timeoutMs = 5_000,
+    waitMs = longestWaitMs,
+    hosts: readHosts = readHostsFile,
+    now = Date.now,
+  } = options;
   const cache = new Map<string, Cached>();
-  const inTurn = createTurns();
+  const inTurn = createTurns(waitMs);
   let hosts = { names: parseHosts(readHosts()), until: now() + hostsMs };
 
   const local = (name: string): readonly string[] | undefined => {
@@ -79,8 +86,8 @@ export function createHostResolver(options: HostResolverOptions = {}): ResolveFo
 
 const tooMany = () => new EgressError('network', 'Too many host names are being looked up');
 
-/** Resolves when it is called back. @throws EgressError after `longestWaitMs` */
-function waitIn(waiting: (() => void)[]): Promise<void> {
+/** Resolves when it is called back. @throws EgressError after `waitMs` */
+function waitIn(waiting: (() => void)[], waitMs: number): Promise<void> {
   return new Promise((resolve, reject) => {
     const begin = () => {
       clearTimeout(timer);
@@ -90,19 +97,19 @@ function waitIn(waiting: (() => void)[]): Promise<void> {
       waiting.splice(waiting.indexOf(begin), 1);
       reject(tooMany());
     };
-    const timer = setTimeout(giveUp, longestWaitMs);
+    const timer = setTimeout(giveUp, waitMs);
     waiting.push(begin);
   });
 }
 
 /** A limited number of look-ups of each tenant at once, in their order. */
-function createTurns() {
+function createTurns(waitMs: number) {
   const tenants = new Map<string, { running: number; waiting: (() => void)[] }>();
   return async <Result>(tenantId: string, work: () => Promise<Result>): Promise<Result> => {
     const own = tenants.get(tenantId) ?? { running: 0, waiting: [] };
     tenants.set(tenantId, own);
     if (own.waiting.length >= maxWaiting) throw tooMany();
-    if (own.running >= perTenant) await waitIn(own.waiting);
+    if (own.running >= perTenant) await waitIn(own.waiting, waitMs);
     else own.running += 1;
     try {
       return await work();

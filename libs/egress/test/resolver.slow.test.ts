@@ -84,14 +84,15 @@ describe('names that a tenant looks up', () => {
     const names = Array.from({ length: 40 }, (_, index) => `name${index}.test`);
     const known = { address: '93.184.216.34', ttl: 60 };
     const { address } = await startDns(Object.fromEntries(names.map((name) => [name, known])));
-    const resolve = createHostResolver({ servers: [address] });
+    // As long as a busy machine needs.
+    const resolve = createHostResolver({ servers: [address], timeoutMs: 60_000, waitMs: 60_000 });
     const found = await Promise.all(names.map((name) => resolve('alice', name)));
     expect(new Set(found.flat())).toEqual(new Set([known.address]));
   });
 
   it('are not asked for when they had to wait for long, and other tenants do not wait for them', async () => {
     const { address, asked } = await startDns({ 'good.test': { address: '93.184.216.34', ttl: 60 } });
-    const resolve = createHostResolver({ servers: [address], timeoutMs: 3_000 });
+    const resolve = createHostResolver({ servers: [address], timeoutMs: 10_000 });
     const all = Array.from({ length: 40 }, (_, index) =>
       failureOf(resolve('mallory', `silent${index}.test`)),
     );
@@ -102,7 +103,7 @@ describe('names that a tenant looks up', () => {
     // The first ones end after their time limit.
     expect(errors.filter((error) => error instanceof EgressError)).toHaveLength(24);
     expect(new Set(asked).size).toBe(17);
-  }, 30_000);
+  }, 120_000);
 
   it('are refused beyond those that may wait', async () => {
     const { address } = await startDns({});
@@ -121,7 +122,7 @@ describe('a name', () => {
   it('is looked up once within the validity of its answer, for each tenant', async () => {
     let now = 0;
     const { address, asked } = await startDns({ 'good.test': { address: '93.184.216.34', ttl: 30 } });
-    const resolve = createHostResolver({ servers: [address], now: () => now });
+    const resolve = createHostResolver({ servers: [address], timeoutMs: 60_000, now: () => now });
     await Promise.all([resolve('alice', 'good.test'), resolve('alice', 'GOOD.test.')]);
     await resolve('alice', 'good.test');
     expect(asked).toHaveLength(1);
@@ -135,16 +136,23 @@ describe('a name', () => {
   it('without an address is not looked up again at once; a name whose server did not answer is', async () => {
     let now = 0;
     const { address, asked } = await startDns({});
-    const resolve = createHostResolver({ servers: [address], timeoutMs: 200, now: () => now });
-    const isAsked = async (name: string): Promise<boolean> => {
+    const options = { servers: [address], now: () => now };
+    /** As long as a busy machine needs to answer. */
+    const patient = createHostResolver({ ...options, timeoutMs: 60_000 });
+    const isAsked = async (): Promise<boolean> => {
       const before = asked.length;
-      expect(await failureOf(resolve('alice', name))).toBeInstanceOf(Error);
+      expect(await failureOf(patient('alice', 'none.test'))).toBeInstanceOf(Error);
       return asked.length > before;
     };
-    expect([await isAsked('none.test'), await isAsked('none.test')]).toEqual([true, false]);
+    expect([await isAsked(), await isAsked()]).toEqual([true, false]);
     now += 5_001;
-    expect(await isAsked('none.test')).toBe(true);
-    expect([await isAsked('silent.test'), await isAsked('silent.test')]).toEqual([true, true]);
+    expect(await isAsked()).toBe(true);
+    const hasty = createHostResolver({ ...options, timeoutMs: 200 });
+    for (let time = 0; time < 2; time += 1) {
+      const before = asked.length;
+      expect(await failureOf(hasty('alice', 'silent.test'))).toBeInstanceOf(Error);
+      await waitUntil(() => asked.length > before, { what: 'the question to the server' });
+    }
   });
 
   it('of the hosts file, or of this machine, is sent to no server', async () => {

@@ -4,6 +4,7 @@ import { createExpressions, createExpressionWorkers, limits, renderMask, type Js
 
 const long = 'x'.repeat(500_000);
 const slow = '{% for i in (1..3000) %}{% for j in (1..3000) %}{{ i }}{% endfor %}{% endfor %}';
+const broken = new URL('./broken-worker.ts', import.meta.url);
 const template = "{{ data | split: '' | first }}";
 const allowance = { ms: 100, memory: limits.memory, output: limits.output };
 const job = (source: string, data: Json = 'abc') => ({ sources: [source], bindings: { data } });
@@ -60,8 +61,7 @@ describe('a worker', () => {
 });
 
 describe('a worker that does not end by itself', () => {
-  const script = new URL('./broken-worker.ts', import.meta.url);
-  const small = createExpressionWorkers({ size: 1, script });
+  const small = createExpressionWorkers({ size: 1, script: broken });
   afterAll(() => small.close());
   const doing = (deed: string, ms = 1) => small.run('a', job('x', deed), { ...allowance, ms });
 
@@ -87,17 +87,17 @@ describe('a worker that does not end by itself', () => {
 
 describe('the expressions of one tenant', () => {
   it('do not delay those of another tenant, for any number of waiting expressions', async () => {
-    // Both threads are there, so that the start of one does not count.
-    await Promise.all(
-      ['attacker', 'neighbour'].map((tenant) => workers.run(tenant, job(template), allowance)),
-    );
-    const order: string[] = [];
-    const attack = Array.from({ length: 10 }, () =>
-      workers.run('attacker', job(slow), allowance).then(() => order.push('attacker')),
-    );
-    const other = workers.run('neighbour', job(template), allowance).then(() => order.push('neighbour'));
-    await Promise.all([...attack, other]);
-    expect(order.slice(0, 2)).toContain('neighbour');
+    const both = createExpressionWorkers({ size: 2, waitMs: 120_000, script: broken });
+    let ended = 0;
+    for (let count = 0; count < 10; count += 1)
+      void both
+        .run('attacker', job('x', 'loop'), { ...allowance, ms: 600_000 })
+        .catch(() => undefined)
+        .then(() => (ended += 1));
+    // None of the ten ends by itself, so whoever waits for one of them gets no answer.
+    const { outcome } = await both.run('neighbour', job('x', 'nothing'), allowance);
+    expect([outcome.kind, ended]).toEqual(['values', 0]);
+    await both.close();
   }, 120_000);
 
   it('wait in a bounded queue', async () => {
