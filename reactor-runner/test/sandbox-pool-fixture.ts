@@ -35,7 +35,8 @@ export async function createTestPool(options: SandboxPoolOptions = {}): Promise<
         tenantId = 'tenant',
         args = {},
         configuration = {},
-        timeoutMs = 10_000,
+        // As long as a busy machine needs.
+        timeoutMs = 60_000,
         hostCalls = noRequests,
         runId,
         waiter,

@@ -28,16 +28,23 @@ const isAlive = (pid: number): boolean => {
 
 describe('the pool', () => {
   it('serves other tenants while one fills the queue with endless loops', async () => {
-    const test = await pool({ maxChildren: 4 });
-    const loops = Array.from({ length: 10 }, () =>
-      test.run(endless, { tenantId: 'mallory', timeoutMs: 1_000 }),
-    );
+    const test = await pool({ maxChildren: 4, limits: { cpuMs: 600_000 } });
+    const abort = new AbortController();
+    const settings = { tenantId: 'mallory', timeoutMs: 600_000, signal: abort.signal };
+    const loops = Array.from({ length: 10 }, () => test.run(endless, settings));
     let finished = 0;
     for (const loop of loops) void loop.then(() => (finished += 1));
     for (const tenantId of ['alice', 'bob', 'alice', 'bob']) {
       expect(await test.run(trivial, { tenantId })).toMatchObject({ kind: 'succeeded' });
     }
-    expect(finished).toBeLessThan(loops.length);
+    expect(finished).toBe(0);
+    abort.abort();
+    expect((await Promise.all(loops)).every(({ kind }) => kind === 'killed')).toBe(true);
+  });
+
+  it('ends each of many endless loops at its time limit', async () => {
+    const test = await pool({ maxChildren: 4 });
+    const loops = Array.from({ length: 10 }, () => test.run(endless, { timeoutMs: 1_000 }));
     expect((await Promise.all(loops)).every(({ kind }) => kind === 'timed-out')).toBe(true);
   });
 
@@ -73,7 +80,8 @@ describe('the pool', () => {
   });
 
   it('keeps the child of code that reached its time limit, looping or waiting', async () => {
-    const test = await pool({ maxChildren: 1, spares: 1 });
+    // The child ends the run itself, however long a busy machine needs for that.
+    const test = await pool({ maxChildren: 1, spares: 1, limits: { graceMs: 60_000 } });
     const { pids } = test.pool.stats();
     const waiting = handler('await new Promise((resolve) => setTimeout(resolve, 60_000));');
     for (const code of [endless, waiting, endless])
@@ -116,7 +124,7 @@ describe('the pool', () => {
     const run = test.run(handler('await new Promise((resolve) => setTimeout(resolve, 60_000));'), {
       timeoutMs: 60_000,
     });
-    await waitUntil(() => test.pool.stats().busy === 1);
+    await waitUntil(() => test.pool.stats().busy === 1, { timeoutMs: 60_000 });
     test.pool.stats().pids.forEach((pid) => process.kill(pid, 'SIGKILL'));
     expect((await run).kind).toBe('killed');
     expect(await test.run(trivial)).toMatchObject({ kind: 'succeeded' });
@@ -127,7 +135,7 @@ describe('the pool', () => {
     const abort = new AbortController();
     const running = test.run(endless, { signal: abort.signal });
     const waiting = test.run(trivial, { signal: abort.signal });
-    await waitUntil(() => test.pool.stats().busy === 1);
+    await waitUntil(() => test.pool.stats().busy === 1, { timeoutMs: 60_000 });
     abort.abort();
     expect((await Promise.all([running, waiting])).map(({ kind }) => kind)).toEqual(['killed', 'killed']);
     expect(await test.run(trivial)).toMatchObject({ kind: 'succeeded' });
@@ -156,7 +164,7 @@ describe('the pool', () => {
   it('ends the children of idle tenants, and all of them when it closes', async () => {
     const test = await pool({ idleMs: 100, spares: 1 });
     await Promise.all(['a', 'b', 'c'].map((tenantId) => test.run(trivial, { tenantId })));
-    await expect.poll(() => test.pool.stats().children, { timeout: 10_000 }).toBe(1);
+    await expect.poll(() => test.pool.stats().children, { timeout: 60_000 }).toBe(1);
     const { pids } = test.pool.stats();
     await test.close();
     expect(pids.filter(isAlive)).toEqual([]);
