@@ -1,9 +1,12 @@
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { createProjectionAdmin } from '../src/admin.ts';
 import { log, tokens } from '../src/projections/index.ts';
 import { logSummary } from '../src/projections/log-summary.ts';
 import { event, tokenCreated, tokenDeleted, type MetadataOf } from './events.ts';
 import { openVault, type Vault } from './vault.ts';
+
+/** As long as a busy machine needs. */
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
 
 let vault: Vault;
 beforeEach(async () => {

@@ -73,9 +73,9 @@ export async function openVault(): Promise<Vault> {
 
 /** Waits until the condition holds; fails after 20 s. */
 export async function eventually(condition: () => Promise<boolean> | boolean): Promise<void> {
-  const deadline = performance.now() + 20_000;
+  const deadline = performance.now() + 60_000;
   while (!(await condition())) {
-    if (performance.now() > deadline) throw new Error('the condition was not met within 20 s');
+    if (performance.now() > deadline) throw new Error('the condition was not met within 60 s');
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }

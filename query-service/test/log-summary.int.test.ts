@@ -1,8 +1,11 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { EntitiesRead, streams, TokensRead, type LogEntry, type LogSummary } from '@token-vault/contracts';
 import { createRequestContext } from '@token-vault/operations';
 import { managerOf, principalOf, setUpVault, type Vault } from './vault.ts';
+
+/** As long as a busy machine needs. */
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
 
 let vault: Vault;
 let tenantId: string;

@@ -10,7 +10,7 @@ import {
   type StandaloneProcess,
   startStandaloneProcess,
 } from '@token-vault/test-support';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 
 interface Page<Item> {
   readonly pagination: Pagination;
@@ -23,6 +23,9 @@ const rounds = 3;
 /** Runs `story` for 64 clients at once, each with its own index, so that some write while others read. */
 const together = (story: (index: number) => Promise<void>) =>
   Promise.all(Array.from({ length: clients }, (_, index) => story(index)));
+
+/** As long as a busy machine needs. */
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
 
 let dataDir: string;
 let vault: StandaloneProcess;
