@@ -81,6 +81,9 @@ async function usable(
   const { applicationId, requestCode, responseCode } = details;
   const hasCode = requestCode !== undefined || responseCode !== undefined;
   if (hasCode && applicationId !== undefined && !(await findApplication(tenantId, applicationId)))
-    throw new ForbiddenError('The application of the proxy is gone, so its code does not run.');
+    throw new ForbiddenError('The application of the proxy is gone, so its code does not run.', {
+      type: 'proxy',
+      id: details.id,
+    });
   return { ...details, revision, configuration };
 }

@@ -74,6 +74,8 @@ export function createProxyCode(audit: AuditTrail, dependencies: CodeDependencie
     const { proxy, exchangeId } = run;
     const seen = new SeenTokens();
     const { applicationId } = proxy;
+    const { metadata, refusals } = context;
+    const code = { type: 'proxy', id: proxy.id } as const;
     const end = await runCode(
       {
         ...dependencies,
@@ -95,12 +97,9 @@ export function createProxyCode(audit: AuditTrail, dependencies: CodeDependencie
           beganAtMs: performance.now(),
           requireActing: run.requireActing,
           requireSendable: run.requireSendable,
+          refusals,
           recordRefusal: (refusal) =>
-            recordDeniedStep(
-              audit,
-              { metadata: context.metadata, code: { type: 'proxy', id: proxy.id }, now: systemClock.now() },
-              refusal,
-            ),
+            recordDeniedStep(audit, { metadata, code, refusals, now: systemClock.now() }, refusal),
           useNamed: run.useNamed,
           guess: run.guess,
           onTokens(tokens, areAll) {

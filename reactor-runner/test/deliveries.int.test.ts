@@ -192,6 +192,21 @@ describe('a delivery', () => {
     ]);
   });
 
+  it('that is refused has the application on record that lost a right to what the code was shown', async () => {
+    const lacking = { actor: { kind: 'application', id: 'reader' }, permission: 'token:read' } as const;
+    const refusal = new ForbiddenError('not any more', card, lacking);
+    const decideSeen = async () => ({ refusal, record: () => Promise.resolve() });
+    await deliveries(() => answer(204), { decideSeen }).deliver(tenantId, invocation.id);
+    expect((await fixture.eventsOf(invocation)).slice(-2)).toMatchObject([
+      {
+        type: 'AccessDenied',
+        data: { entity_type: 'card', entity_id: 'tok', permission: 'token:read', operation: 'react' },
+        metadata: { actor: lacking.actor },
+      },
+      { type: 'WebhookDelivered' },
+    ]);
+  });
+
   it('is not made while the rights of the invoker are unknown', async () => {
     const findInvoker = () => Promise.reject(new UnavailableError('applications stand still'));
     const unknowing = deliveries(() => answer(204), { findInvoker });

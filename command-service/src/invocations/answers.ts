@@ -151,6 +151,8 @@ export interface Ended {
   readonly usedTokenIds: readonly string[];
   /** The moment of the request that began the run. */
   readonly since: Date;
+  /** Whether this request began the run: what the run has recorded is not recorded again. A repeat is an access of its own. */
+  readonly isFirst: boolean;
 }
 
 /**
@@ -164,21 +166,33 @@ export async function answerNow(
   ended: Ended,
   context: RequestContext,
 ): Promise<Answer> {
+  const opening = openOutcome(dependencies.keyRing, ended.asked, ended.outcome);
+  const { refused = [] } = await opening.catch(() => ({ refused: [] }));
+  if (ended.isFirst) context.refusals?.note(refused);
   // The tokens of the arguments were decided when the run began. A moment later, that decision still holds.
   const isUseDecided = (await context.renewed()) === undefined;
-  return decidedAnswer(dependencies, ended, { context, isUseDecided });
+  return decidedAnswer(dependencies, ended, { context, isUseDecided, opening });
+}
+
+interface Deciding {
+  readonly context: RequestContext;
+  readonly isUseDecided: boolean;
+  readonly opening?: Promise<OutcomeContent>;
 }
 
 /** @throws as `answerNow` */
 async function decidedAnswer(
   dependencies: AnswerDependencies,
   ended: Ended,
-  { context, isUseDecided }: { readonly context: RequestContext; readonly isUseDecided: boolean },
+  {
+    context,
+    isUseDecided,
+    opening = openOutcome(dependencies.keyRing, ended.asked, ended.outcome),
+  }: Deciding,
 ): Promise<Answer> {
   const { keyRing, tokenUse, decideSeen, refuseOwner } = dependencies;
   const { asked, outcome, usedTokenIds, since } = ended;
   const owner = { reactorId: asked.reactorId, revision: asked.reactorRevision };
-  const opening = openOutcome(keyRing, asked, outcome);
   opening.catch(() => undefined);
   const decideUse = isUseDecided ? undefined : await tokenUse.decisionOn(usedTokenIds, since, context);
   // The readings were recorded during the run. `record` is for showings after the first.

@@ -15,8 +15,8 @@ import type { Clock } from '@token-vault/operations';
 import { createProxyFinder } from '../proxies/load.ts';
 
 /**
- * The refusal when code is gone that ran, or still runs. Its deletion withdraws the data that it was given. @param since when the run was
- * asked for
+ * The refusal when code is gone that ran, or still runs. It names the code. Its deletion withdraws the data that it was given.
+ * @param since when the run was asked for
  */
 export type RefuseOwner = (
   tenantId: string,
@@ -62,18 +62,17 @@ export function createOwnerDecision({ store, keyRing, clock }: OwnerDependencies
     { reactorId, revision }: Extract<CodeOwner, { reactorId: string }>,
     since: Date,
   ): Promise<ForbiddenError | undefined> {
+    const refused = (detail: string) => new ForbiddenError(detail, { type: 'reactor', id: reactorId });
     let applicationOfRun: string | undefined;
     let isFound = false;
     // The event at the revision may only sign the content of the event before it (an upgrade).
     const from = Math.max(0, revision - 1);
     for await (const event of store.readStream(streams.reactor(tenantId, reactorId), { from })) {
-      if (event.type === ReactorDeleted.type) return new ForbiddenError('The reactor was deleted.');
+      if (event.type === ReactorDeleted.type) return refused('The reactor was deleted.');
       if (event.type !== ReactorCreated.type && event.type !== ReactorUpdated.type) continue;
       const { application_id: applicationId } = event.data;
       if (isFound && event.revision > revision && applicationId !== applicationOfRun)
-        return new ForbiddenError(
-          'The reactor has another application, or none, since the run was asked for.',
-        );
+        return refused('The reactor has another application, or none, since the run was asked for.');
       applicationOfRun = applicationId;
       isFound = true;
     }
@@ -81,7 +80,7 @@ export function createOwnerDecision({ store, keyRing, clock }: OwnerDependencies
       applicationOfRun !== undefined &&
       (await hasEnded({ store, clock }, tenantId, applicationOfRun, since))
     )
-      return new ForbiddenError('The application of the reactor is gone.');
+      return refused('The application of the reactor is gone.');
     return undefined;
   }
 
@@ -93,13 +92,14 @@ export function createOwnerDecision({ store, keyRing, clock }: OwnerDependencies
       if (error instanceof NotFoundError) return undefined;
       throw error;
     });
-    const gone = () => new ForbiddenError('The proxy, or its key, was changed or deleted.');
+    const refused = (detail: string) => new ForbiddenError(detail, { type: 'proxy', id: proxyId });
+    const gone = () => refused('The proxy, or its key, was changed or deleted.');
     if (found?.settingsRevision !== revision) return gone();
     const key = found.details.keys.find(({ id }) => id === keyId);
     if (keyId !== undefined && !key) return gone();
     const end = key?.expires_at;
     const isOver = end !== undefined && Date.parse(end) <= clock.now().getTime();
-    return isOver ? new ForbiddenError('The key of the proxy has expired.') : undefined;
+    return isOver ? refused('The key of the proxy has expired.') : undefined;
   }
 
   return (tenantId, owner, since) =>

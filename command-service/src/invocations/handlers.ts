@@ -128,7 +128,8 @@ export class Invocations {
       const outcome = await this.#outcomeOf(draft, awaited, context);
       const reactorRevision = begun?.invoked.reactor_revision ?? revision;
       const asked = { tenantId, invocationId: id, reactorId, reactorRevision };
-      const answer = await answerNow(this.#answering, { asked, outcome, usedTokenIds, since }, context);
+      const ended = { asked, outcome, usedTokenIds, since, isFirst: begun === undefined };
+      const answer = await answerNow(this.#answering, ended, context);
       // The output of the code may contain the configuration of the reactor.
       const endsWith = reactorOwner(this.#store, tenantId, reactorId);
       return { ...answer, invocationId: id, endsWith, isRepeat: begun !== undefined };

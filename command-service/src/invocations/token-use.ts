@@ -1,17 +1,21 @@
 import { decideTokenAccess, refusalText, type TokenAccess } from '@token-vault/access';
 import {
-  AccessDenied,
   entityTypeOfToken,
   ForbiddenError,
   TokensRead,
-  type DataOf,
   type SeenToken,
   type VaultEvent,
 } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { DetokenizedToken, TokenReferences } from '@token-vault/expressions';
-import { createAuditTrail, type AuditTrail, type Clock, type RequestContext } from '@token-vault/operations';
+import {
+  createAuditTrail,
+  deniedEvent,
+  type AuditTrail,
+  type Clock,
+  type RequestContext,
+} from '@token-vault/operations';
 import type { TokenDetails } from '@token-vault/tokens';
 import { findReferences, findWithinBounds, readAtOnce, type TokenLookup } from './references.ts';
 import { missing, openAll, type OpenedData } from './opened-data.ts';
@@ -151,14 +155,8 @@ interface DecidedUse {
 function decideUse(found: readonly TokenDetails[], context: RequestContext): DecidedUse {
   const refusal = refusalOf(found, context);
   if (refusal) {
-    const { entity } = refusal;
-    const data: DataOf<'AccessDenied'> = {
-      entity_type: entity?.type ?? 'token',
-      ...(entity && { entity_id: entity.id }),
-      permission: 'token:use',
-      operation: context.metadata.request ?? 'react',
-    };
-    return { refusal, use: [context.event(AccessDenied, data)] };
+    const asked = { entity: { type: 'token' }, permission: 'token:use' } as const;
+    return { refusal, use: [deniedEvent(context, refusal, asked)] };
   }
   if (found.length === 0) return { refusal, use: [] };
   const tokens = found.map((details) => readToken(details, accessTo(details, context)));

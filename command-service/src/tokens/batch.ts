@@ -1,6 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
-  AccessDenied,
   createTokenBody,
   DomainError,
   ForbiddenError,
@@ -12,7 +11,7 @@ import {
   type Permission,
 } from '@token-vault/contracts';
 import { AppendGroup, comparePositions, type GroupMember, type Position } from '@token-vault/event-store';
-import { parseInput, type Answer, type RequestContext } from '@token-vault/operations';
+import { deniedEvent, parseInput, type Answer, type RequestContext } from '@token-vault/operations';
 import { outsideTransaction } from '../transactions/context.ts';
 import type { TokenCreation } from './create.ts';
 import { deleteToken } from './delete.ts';
@@ -80,12 +79,7 @@ async function recordRefusals(
   const context = outsideTransaction(given);
   const events = outcomes.flatMap((each) => {
     if (!('error' in each && each.error instanceof ForbiddenError)) return [];
-    const { entity } = each.error;
-    const operation = context.metadata.request ?? permission;
-    const named = entity === undefined ? {} : { entity_id: entity.id };
-    return [
-      context.event(AccessDenied, { entity_type: entity?.type ?? 'token', ...named, permission, operation }),
-    ];
+    return [deniedEvent(context, each.error, { entity: { type: 'token' }, permission })];
   });
   for (let from = 0; from < events.length; from += chunkSize)
     await audit.recordAll(context, events.slice(from, from + chunkSize));

@@ -185,10 +185,12 @@ async function refuseRun(
 ): Promise<ForbiddenError | undefined> {
   const { ran: revision = 0, ranSince } = shown;
   const application = principals.get(keyOf(actorOf(shown)));
+  const lacking = lackingOf(shown, application);
   if (!application || !can(application, 'token:use'))
-    return new ForbiddenError(mayNotAsk, undefined, lackingOf(shown, application));
+    return new ForbiddenError(mayNotAsk, { type: 'reactor', id: reactorId }, lacking);
   const asked = ranSince === undefined ? since : new Date(ranSince);
-  return refuseOwner(principal.tenant.id, { reactorId, revision }, asked);
+  const gone = await refuseOwner(principal.tenant.id, { reactorId, revision }, asked);
+  return gone && new ForbiddenError(gone.message, gone.entity, lacking);
 }
 
 /** The records name the application or the caller as the actor, and the trace id of the request that shows the outcome. */

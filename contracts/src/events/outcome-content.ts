@@ -75,6 +75,8 @@ export type OutcomeContent = {
   readonly isSeenComplete: boolean;
   /** RFC 3339. When the first cvc that was shown to the code expires. Unset when no cvc was shown. */
   readonly cvcEndsAt?: string | undefined;
+  /** Names of refusals of its steps that are in the log (`RecordedRefusals`): the first answer of the run records none of these again. */
+  readonly refused?: readonly string[] | undefined;
 };
 
 /**

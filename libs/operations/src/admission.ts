@@ -6,6 +6,7 @@ import type { RetiredKey } from './callers.ts';
 import type { Clock } from './clock.ts';
 import type { OperationRequest } from './operation-request.ts';
 import { withReason } from './reason.ts';
+import type { RecordedRefusals } from './recorded-refusals.ts';
 import { recordRetiredKey } from './refusals.ts';
 
 export interface AdmissionDependencies {
@@ -20,6 +21,8 @@ export interface Call {
   readonly id: OperationId;
   readonly operation: Operation;
   readonly request: OperationRequest;
+  /** Of the run of code that sends the request, or that the request asks for. */
+  readonly refusals?: RecordedRefusals | undefined;
 }
 
 /** The authenticated caller of a request. */
@@ -47,8 +50,9 @@ async function refuseRetired(
   dependencies: AdmissionDependencies,
 ): Promise<void> {
   const { traceId, causationId } = call.request;
-  const request = { traceId, causationId, now: dependencies.clock.now(), request: call.id };
-  await settled(recordRetiredKey(dependencies.audit, key, request), call, dependencies);
+  const { id: request, refusals } = call;
+  const asked = { traceId, causationId, refusals, now: dependencies.clock.now(), request };
+  await settled(recordRetiredKey(dependencies.audit, key, asked), call, dependencies);
 }
 
 /** Records a refusal. If the record fails, the answer is still the refusal: it shows no data. */

@@ -18,17 +18,17 @@ export interface AuditTrail {
     name: EventName<Type>,
     data: NewDataOf<Type>,
   ): Promise<Position>;
-  /** The same for several records, made by the context: all of them or none. */
+  /** The same for several records, made by the context: all of them or none. Equal refusals of one run of code are recorded once. */
   recordAll(context: RequestContext, events: readonly VaultEvent[]): Promise<Position>;
 }
 
 /** Reads and refusals go to one stream for each tenant and day, so no stream grows without limit. */
 export function createAuditTrail(store: EventStore): AuditTrail {
-  const recordAll: AuditTrail['recordAll'] = async ({ metadata }, events) => {
+  const recordAll: AuditTrail['recordAll'] = async ({ metadata, refusals }, events) => {
     const { tenant_id: tenantId, occurred_at: occurredAt } = metadata;
     const stream = streams.access(tenantId, occurredAt.slice(0, 10));
-    const { position } = await store.append(stream, events, 'any');
-    return position;
+    const append = async (some: readonly VaultEvent[]) => (await store.append(stream, some, 'any')).position;
+    return refusals ? refusals.append(events, append) : append(events);
   };
   return { recordAll, record: (context, name, data) => recordAll(context, [context.event(name, data)]) };
 }

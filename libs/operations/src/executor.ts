@@ -29,6 +29,7 @@ import {
   waitForOwnWrite,
 } from './read-models.ts';
 import { asRightsAreNow, type Made, type PresentCaller } from './present-answer.ts';
+import { RecordedRefusals } from './recorded-refusals.ts';
 import { isRefusal, isUnrecorded, noteRecorded, recordDenied, type FindEntity } from './refusals.ts';
 import { createRepeating, showAnew } from './repeats.ts';
 import { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';
@@ -71,12 +72,17 @@ export interface Executor {
 export function createExecutor(dependencies: ExecutorDependencies): Executor {
   return {
     execute(id, request) {
-      const call = { id, operation: operations[id], request };
+      const operation: Operation = operations[id];
+      const refusals = request.refusals ?? (runsCode(operation) ? new RecordedRefusals() : undefined);
+      const call = { id, operation, request, refusals };
       const work = () => execute(call, dependencies);
-      return call.operation.service === 'command' ? runCommand(work) : work();
+      return operation.service === 'command' ? runCommand(work) : work();
     },
   };
 }
+
+/** Refusals of the code are those of its request, too. */
+const runsCode = ({ permission }: Operation): boolean => permission === 'token:use';
 
 async function execute(call: Call, dependencies: ExecutorDependencies): Promise<Outcome> {
   const { progress } = dependencies;
@@ -133,6 +139,7 @@ function contextOf(
     traceId,
     causationId,
     parents,
+    refusals: call.refusals,
     consoleSession,
     onWaiting,
     onInvoked,

@@ -32,12 +32,14 @@ export type { NamedSession, OperationRequest } from './operation-request.ts';
 export { withReason } from './reason.ts';
 export { DataDependentError, type MadeOf } from './data-dependent-error.ts';
 export {
+  deniedEvent,
   isUnrecorded,
   noteRecorded,
   recordDeniedStep,
   recordRetiredKey,
   type FindEntity,
 } from './refusals.ts';
+export { RecordedRefusals } from './recorded-refusals.ts';
 export { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';
 export type { Space } from './space.ts';
 export { isUnavailable } from './unavailable.ts';

@@ -1,5 +1,6 @@
 import type { ParentRun, RawRequest } from '@token-vault/contracts';
 import type { Identity } from './callers.ts';
+import type { RecordedRefusals } from './recorded-refusals.ts';
 
 /** A session of the console, as a cookie names it, unchecked. */
 export interface NamedSession {
@@ -40,6 +41,8 @@ export interface OperationRequest {
   readonly causationId?: string | undefined;
   /** That run and the runs that it is nested in, when code sent the request. */
   readonly parents?: readonly ParentRun[] | undefined;
+  /** The refusals of that run. */
+  readonly refusals?: RecordedRefusals | undefined;
   /** The session of the console that the request's cookie names: signing in again takes its place. */
   readonly consoleSession?: (() => Promise<NamedSession | undefined>) | undefined;
   /** Called when the request waits for other requests (RequestContext.waitsForOthers). */

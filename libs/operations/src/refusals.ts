@@ -10,12 +10,16 @@ import {
   type EntityType,
   type EventMetadata,
   type FoundEntity,
+  type LackingRight,
   type Operation,
   type OperationId,
+  type Permission,
+  type VaultEvent,
 } from '@token-vault/contracts';
 import type { AuditTrail } from './audit-trail.ts';
 import type { RetiredKey } from './callers.ts';
 import { withReason } from './reason.ts';
+import type { RecordedRefusals } from './recorded-refusals.ts';
 import { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';
 
 type Refusal = ForbiddenError | EnterpriseRequiredError;
@@ -23,19 +27,56 @@ type Refusal = ForbiddenError | EnterpriseRequiredError;
 export const isRefusal = (error: unknown): error is Refusal =>
   error instanceof ForbiddenError || error instanceof EnterpriseRequiredError;
 
+/** What was asked for, where the refusal does not say it. */
+interface Asked {
+  readonly entity: { readonly type: EntityType; readonly id?: string };
+  readonly permission?: Permission | undefined;
+  /** By default the operation of the request. */
+  readonly operation?: string;
+}
+
+/**
+ * The record of a refusal (403) at any entrance. It is in the name of whoever lacks the right: the caller of the context, unless the refusal
+ * names another. It names an entity only when the entity was found. The caller's text may be a card number, so no other part of the request
+ * is recorded.
+ */
+export function deniedEvent(
+  context: RequestContext,
+  { entity, lacking }: Pick<ForbiddenError, 'entity' | 'lacking'>,
+  asked: Asked,
+): VaultEvent {
+  const { type, id } = entity ?? asked.entity;
+  const permission = lacking?.permission ?? asked.permission;
+  const event = context.event(AccessDenied, {
+    entity_type: type,
+    ...(id === undefined ? {} : { entity_id: id }),
+    ...(permission === undefined ? {} : { permission }),
+    operation: asked.operation ?? context.metadata.request ?? 'react',
+  });
+  return lacking ? { ...event, metadata: inNameOf(lacking, event.metadata) } : event;
+}
+
+const inNameOf = (
+  { actor, authorizedBy }: LackingRight,
+  { application_id: _ofCaller, ...metadata }: EventMetadata,
+): EventMetadata => ({
+  ...metadata,
+  actor,
+  ...(authorizedBy === undefined ? {} : { application_id: authorizedBy }),
+});
+
 /** Finds an entity of the tenant by an unvalidated id. */
 export type FindEntity = (tenantId: string, type: EntityType, id: string) => Promise<FoundEntity | undefined>;
 
-/** The entity of the refusal: the one that the handler found, or the one that the path names, if it exists. */
-async function findRefused(
+/** The entity that the path names, if it exists. */
+async function findNamed(
   { entity, params }: Operation,
   tenantId: string,
-  request: Refused,
+  given: unknown,
   find: FindEntity | undefined,
 ): Promise<FoundEntity | undefined> {
-  if (request.refusal instanceof ForbiddenError && request.refusal.entity) return request.refusal.entity;
-  const given = params?.safeParse(request.params).data as { id?: unknown } | undefined;
-  return typeof given?.id === 'string' ? find?.(tenantId, entity, given.id) : undefined;
+  const named = params?.safeParse(given).data as { id?: unknown } | undefined;
+  return typeof named?.id === 'string' ? find?.(tenantId, entity, named.id) : undefined;
 }
 
 export interface Refused {
@@ -44,26 +85,23 @@ export interface Refused {
   readonly params: unknown;
 }
 
-/**
- * Records a refusal (403). It names an entity only when the entity was found, and with its real type. The caller's text may be a card
- * number, so no other part of the request is recorded.
- */
+/** Records that an operation was refused. */
 export async function recordDenied(
   { audit, findEntity }: { audit: AuditTrail; findEntity?: FindEntity | undefined },
   context: RequestContext,
   id: OperationId,
-  request: Refused,
+  { refusal, params }: Refused,
 ): Promise<void> {
   const operation: Operation = operations[id];
-  const { entity, permission } = operation;
-  const found = await findRefused(operation, context.principal.tenant.id, request, findEntity);
-  const data: DataOf<'AccessDenied'> = {
-    entity_type: found?.type ?? entity,
-    ...(found === undefined ? {} : { entity_id: found.id }),
-    ...(permission === null ? {} : { permission }),
+  const named: Pick<ForbiddenError, 'entity' | 'lacking'> = refusal instanceof ForbiddenError ? refusal : {};
+  const entity =
+    named.entity ?? (await findNamed(operation, context.principal.tenant.id, params, findEntity));
+  const asked = {
+    entity: entity ?? { type: operation.entity },
+    permission: operation.permission ?? undefined,
     operation: id,
   };
-  await audit.record(context, AccessDenied, data);
+  await audit.recordAll(context, [deniedEvent(context, named, asked)]);
 }
 
 const recorded = new WeakSet<object>();
@@ -75,28 +113,27 @@ export const isUnrecorded = (refusal: Refusal): boolean => !recorded.has(refusal
 interface RefusedCode {
   /** Of the request for which the code runs. */
   readonly metadata: EventMetadata;
-  /** The reactor or the proxy. The record names it when the refusal names no token. */
+  /** The reactor or the proxy. The record names it when the refusal names no entity. */
   readonly code: FoundEntity;
+  readonly refusals: RecordedRefusals | undefined;
   readonly now: Date;
 }
 
-/** Records that a step of running code was refused, in the name of whoever lacks the right: the caller, unless the refusal names another. */
+/** Records that a step of running code was refused: to the caller of the run, unless the refusal names another. */
 export async function recordDeniedStep(
   audit: AuditTrail,
-  { metadata, code, now }: RefusedCode,
-  { lacking, entity = code }: ForbiddenError,
+  { metadata, code, refusals, now }: RefusedCode,
+  refusal: ForbiddenError,
 ): Promise<void> {
-  const { tenant_id: tenantId, trace_id: traceId, request = 'react', application_id: ofCaller } = metadata;
-  const { actor, authorizedBy, permission } = lacking ?? {
-    actor: metadata.actor,
-    authorizedBy: ofCaller,
-    permission: 'token:use',
-  };
+  const { tenant_id: tenantId, actor, trace_id: traceId, request = 'react' } = metadata;
   const nobody = withoutRights(tenantId, actor);
-  const by = withReason(authorizedBy === undefined ? nobody : { ...nobody, authorizedBy }, metadata.reason);
-  const context = createRequestContext({ principal: by, traceId, now, request });
-  const data = { entity_type: entity.type, entity_id: entity.id, permission, operation: request };
-  await audit.record(context, AccessDenied, data);
+  const { application_id: authorizedBy } = metadata;
+  const principal = withReason(
+    authorizedBy === undefined ? nobody : { ...nobody, authorizedBy },
+    metadata.reason,
+  );
+  const context = createRequestContext({ principal, traceId, now, request, refusals });
+  await audit.recordAll(context, [deniedEvent(context, refusal, { entity: code, permission: 'token:use' })]);
 }
 
 /** The principal that the log names when its rights do not matter. */

@@ -11,6 +11,7 @@ import {
   type VaultEventType,
 } from '@token-vault/contracts';
 import type { NamedSession } from './operation-request.ts';
+import type { RecordedRefusals } from './recorded-refusals.ts';
 
 /** The data of the request that a handler gets besides its input. */
 export interface RequestContext {
@@ -30,6 +31,8 @@ export interface RequestContext {
   renewed(): Promise<RequestContext | undefined>;
   /** The run whose code sent the request, and the runs that it is nested in. Empty for other requests. */
   readonly parents: readonly ParentRun[];
+  /** Of the run of code that sent the request, or that the request asks for. Undefined for other requests. */
+  readonly refusals: RecordedRefusals | undefined;
   /** The session of the console that the request's cookie names. */
   readonly consoleSession: (() => Promise<NamedSession | undefined>) | undefined;
   /** The same object in every context that is derived from one request. Limits for one request are counted by it. */
@@ -72,6 +75,7 @@ export interface RequestContextOptions {
   /** The invocation whose code sent the request. */
   readonly causationId?: string | undefined;
   readonly parents?: readonly ParentRun[] | undefined;
+  readonly refusals?: RecordedRefusals | undefined;
   /** Authenticates the caller again; undefined result when the caller was authenticated a moment ago. */
   readonly principalNow?: (() => Promise<Principal | undefined>) | undefined;
   readonly consoleSession?: (() => Promise<NamedSession | undefined>) | undefined;
@@ -132,6 +136,7 @@ export function createRequestContext(options: RequestContextOptions): RequestCon
     },
     identity,
     parents: options.parents ?? [],
+    refusals: options.refusals,
     consoleSession: options.consoleSession,
     isRepeatable: idempotencyScope !== undefined,
     part: partsFor(principal),

@@ -62,12 +62,13 @@ async function answerTo(
   },
 ): Promise<Json> {
   if (named.length > 0) origin.onTokens(await origin.useNamed(named));
-  const { traceId, invocationId, reason, parents } = origin;
+  const { traceId, invocationId, reason, parents, refusals } = origin;
   const execute = () =>
     executor.execute(operation, {
       traceId,
       causationId: invocationId,
       parents: parents(),
+      refusals,
       reason,
       idempotencyScope: caller.idempotencyScope,
       identify: caller.identify,

@@ -1,5 +1,4 @@
 import {
-  AccessDenied,
   entityTypeOfToken,
   ValidationError,
   type DetokenizeAnswer,
@@ -18,6 +17,7 @@ import {
 } from '@token-vault/expressions';
 import {
   DataDependentError,
+  deniedEvent,
   type Answer,
   type AuditTrail,
   type HandlersOf,
@@ -235,12 +235,7 @@ async function recordDenied(
   context: RequestContext,
 ): Promise<void> {
   const events = rows.map(({ id, type }) =>
-    context.event(AccessDenied, {
-      entity_type: entityTypeOfToken(type),
-      entity_id: id,
-      permission: 'token:read',
-      operation: 'detokenize',
-    }),
+    deniedEvent(context, {}, { entity: { type: entityTypeOfToken(type), id }, permission: 'token:read' }),
   );
   await audit.recordAll(context, events);
 }

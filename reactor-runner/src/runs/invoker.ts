@@ -1,22 +1,26 @@
 import { can, type Principal } from '@token-vault/access';
 import {
-  AccessDenied,
   DomainError,
   firstCvcEnd,
   ForbiddenError,
   mayHoldUnnamedTokens,
   refusalOfEndedCvc,
   usedBy,
-  type DataOf,
   type OutcomeContent,
   type ParentRun,
   type SeenToken,
   type VaultEvent,
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
-import { createRequestContext, withReason, type Clock, type RequestContext } from '@token-vault/operations';
+import {
+  createRequestContext,
+  deniedEvent,
+  withReason,
+  type Clock,
+  type RequestContext,
+} from '@token-vault/operations';
 import type { Invocation } from './invocation.ts';
-import { askedOf, nothingSeen, parentsOf, runOf } from './nesting.ts';
+import { askedOf, nothingSeen, parentsOf, refusalOfRun, runOf } from './nesting.ts';
 import type {
   DecideSeen,
   DecisionOnUse,
@@ -58,31 +62,22 @@ const contextFor = (
   });
 
 /** The refusal when the invoker no longer exists, or may use no token at all. */
-function refusalOfCaller(invoker: Principal | undefined, run: ParentRun): ForbiddenError | undefined {
+function refusalOfCaller(invoker: Principal | undefined): ForbiddenError | undefined {
   if (invoker && can(invoker, 'token:use')) return undefined;
   const detail = invoker ? 'lacks the permission token:use' : 'does not exist any more';
-  const lacking = { actor: run.actor, authorizedBy: run.authorizedBy, permission: 'token:use' } as const;
-  return new ForbiddenError(`The caller ${detail}.`, undefined, lacking);
+  return new ForbiddenError(`The caller ${detail}.`);
 }
 
 const shownOnce = (): ForbiddenError =>
   new ForbiddenError('The code was shown more tokens than are named, so its result is shown once only.');
 
-/** The record of a refusal. It names the token of the refusal, otherwise the reactor. */
-function denied(
-  { entity }: ForbiddenError,
-  { invoked }: Invocation,
+/** The record of a refusal. It names the reactor when the refusal names no entity. */
+const denied = (
+  refusal: ForbiddenError,
+  { invoked: { reactor_id: id } }: Invocation,
   context: RequestContext,
   permission: 'token:use' | 'token:read' = 'token:use',
-): VaultEvent {
-  const data: DataOf<'AccessDenied'> = {
-    entity_type: entity?.type ?? 'reactor',
-    entity_id: entity?.id ?? invoked.reactor_id,
-    permission,
-    operation: 'react',
-  };
-  return context.event(AccessDenied, data);
-}
+): VaultEvent => deniedEvent(context, refusal, { entity: { type: 'reactor', id }, permission });
 
 /** @throws DomainError in place of a KeyDestroyedError */
 export function throwTooOld(error: unknown): never {
@@ -110,7 +105,7 @@ export async function openForInvoker(
   const run = runOf(invocation, nothingSeen);
   const context = contextFor(invocation, run, invoker, rights.clock);
   const parents = await parentsOf(rights.keyRing, invocation).catch(throwTooOld);
-  const refusal = refusalOfCaller(invoker, run) ?? (await decideAll(invocation, parents, rights)).refusal;
+  const refusal = refusalOfCaller(invoker) ?? (await decideAll(invocation, parents, rights)).refusal;
   if (!refusal) {
     const opened = await rights.openTokens(invocation.invoked.token_ids, context);
     // The arguments may hold any cvc that the code of these runs was given.
@@ -157,7 +152,7 @@ async function standingOf(
   const context = contextFor(invocation, run, invoker, clock);
   const since = new Date(run.since);
   const refusal =
-    refusalOfCaller(invoker, run) ??
+    refusalOfCaller(invoker) ??
     decideUse(context) ??
     (await refuseOwner(tenantId, run.owner, since)) ??
     refusalOfEndedCvc(run.cvcEndsAt, clock.now());
@@ -175,13 +170,13 @@ async function decideAll(invocation: Invocation, runs: readonly ParentRun[], rig
   // After the tokens of all runs were read: those of one may take long, and the caller of another may lose its rights meanwhile.
   const decided = await Promise.all(
     read.map(async ({ run, seen }) => {
-      const { refusal } = await standingOf(invocation, run, rights);
-      return refusal ? { refusal, record: undefined } : seen;
+      const refusal = (await standingOf(invocation, run, rights)).refusal ?? seen.refusal;
+      return { refusal: refusal && refusalOfRun(run, refusal), record: () => seen.record() };
     }),
   );
   return {
     refusal: decided.find(({ refusal }) => refusal !== undefined)?.refusal,
-    record: async () => void (await Promise.all(decided.map(async (each) => each.record?.()))),
+    record: async () => void (await Promise.all(decided.map((each) => each.record()))),
   };
 }
 
@@ -207,8 +202,8 @@ function callersOf(
 ): Promise<readonly RequestContext[]> {
   const contexts = runs.map(async (run) => {
     const invoker = await findInvoker(invocation.tenantId, run.actor, askedOf(run));
-    const refusal = refusalOfCaller(invoker, run);
-    if (refusal) throw refusal;
+    const refusal = refusalOfCaller(invoker);
+    if (refusal) throw refusalOfRun(run, refusal);
     return contextFor(invocation, run, invoker, clock);
   });
   return Promise.all(contexts);

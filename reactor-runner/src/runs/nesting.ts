@@ -1,4 +1,10 @@
-import { invocationPlace, type ParentRun } from '@token-vault/contracts';
+import {
+  ForbiddenError,
+  invocationPlace,
+  type CodeOwner,
+  type FoundEntity,
+  type ParentRun,
+} from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import { parsePosition } from '@token-vault/event-store';
 import type { Invocation } from './invocation.ts';
@@ -41,4 +47,16 @@ export async function parentsOf(
 ): Promise<readonly ParentRun[]> {
   if (parents === undefined) return [];
   return (await keyRing.open<ParentRun[]>(invocationPlace(tenantId, id, 'parents'), parents)).expose();
+}
+
+const codeOf = (owner: CodeOwner): FoundEntity =>
+  'reactorId' in owner ? { type: 'reactor', id: owner.reactorId } : { type: 'proxy', id: owner.proxyId };
+
+/** A refusal for a run. Where it does not say so itself, it is about the code of this run, and its caller lacks the right. */
+export function refusalOfRun(
+  { actor, authorizedBy, owner }: ParentRun,
+  refusal: ForbiddenError,
+): ForbiddenError {
+  const { message, entity = codeOf(owner), lacking } = refusal;
+  return new ForbiddenError(message, entity, lacking ?? { actor, authorizedBy, permission: 'token:use' });
 }

@@ -1,5 +1,5 @@
 import type { EventStore } from '@token-vault/event-store';
-import { createAuditTrail, recordDeniedStep } from '@token-vault/operations';
+import { createAuditTrail, recordDeniedStep, type RecordedRefusals } from '@token-vault/operations';
 import type { Input } from './input.ts';
 import type { Invocation } from './invocation.ts';
 import { guessOf, requireActingOf, useNamedOf, type DeliveryRights, type NamedRights } from './invoker.ts';
@@ -11,10 +11,11 @@ import type { SeenTokens } from './seen-tokens.ts';
 export function originOf(
   invocation: Invocation,
   input: Input,
-  seen: SeenTokens,
+  { seen, refusals }: { readonly seen: SeenTokens; readonly refusals: RecordedRefusals },
   rights: DeliveryRights & NamedRights & { readonly store: EventStore },
 ): RunOrigin {
   const { tenantId, id: invocationId, metadata, invoked } = invocation;
+  const { store, clock } = rights;
   const code = { type: 'reactor', id: invoked.reactor_id } as const;
   const parents = () => [...input.parents, runOf(invocation, seen)];
   const requireActing = () => requireActingOf(invocation, parents(), rights);
@@ -28,8 +29,9 @@ export function originOf(
     beganAtMs: performance.now(),
     requireActing,
     requireSendable: requireActing,
+    refusals,
     recordRefusal: (refusal) =>
-      recordDeniedStep(createAuditTrail(rights.store), { metadata, code, now: rights.clock.now() }, refusal),
+      recordDeniedStep(createAuditTrail(store), { metadata, code, refusals, now: clock.now() }, refusal),
     useNamed: (named) => useNamedOf(invocation, parents(), named, rights),
     guess: (isMiss, work) => guessOf(invocation, parents(), rights)(isMiss, work),
     onTokens: (tokens, areAll) => seen.add(tokens, areAll),

@@ -1,6 +1,6 @@
 import { DomainError, ForbiddenError, type Json, type ReactorProblem } from '@token-vault/contracts';
 import { ExpressionEvaluationError, ExpressionSyntaxError } from '@token-vault/expressions';
-import { isUnavailable } from '@token-vault/operations';
+import { isUnavailable, type RecordedRefusals } from '@token-vault/operations';
 import { problemOf, type GuestConsole, type RunOutcome } from '../sandbox/index.ts';
 import type { SeenTokens } from './seen-tokens.ts';
 
@@ -17,6 +17,8 @@ export type InvocationOutcome = (
 ) & {
   /** The tokens that the code was shown: the outcome may contain their data. Undefined when it is unknown, or when no code ran. */
   readonly seen?: Pick<SeenTokens, 'tokens' | 'isComplete' | 'cvcEndsAt'> | undefined;
+  /** The refusals of its steps that are in the log. Undefined when no code ran. */
+  readonly refusals?: RecordedRefusals | undefined;
   /** The lines that the code printed. Undefined when no code ran. */
   readonly console?: GuestConsole | undefined;
   /** Whether these lines may hold data of tokens that `seen` does not name. */

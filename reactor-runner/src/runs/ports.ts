@@ -12,7 +12,7 @@ import type {
 } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
 import type { DetokenizedToken } from '@token-vault/expressions';
-import type { RequestContext } from '@token-vault/operations';
+import type { RecordedRefusals, RequestContext } from '@token-vault/operations';
 
 /** The run for which an operation is done. */
 export interface RunOrigin {
@@ -32,6 +32,8 @@ export interface RunOrigin {
   readonly requireActing: () => Promise<void>;
   /** The same before each request that the code sends. @throws DomainError */
   readonly requireSendable: () => Promise<void>;
+  /** Those of the run that are in the log: equal ones are recorded once. */
+  readonly refusals: RecordedRefusals | undefined;
   /** Records that one of these decisions refused a step of the code. The code is told of it afterwards. */
   readonly recordRefusal: (refusal: ForbiddenError) => Promise<void>;
   /**

@@ -155,7 +155,8 @@ export async function recordOutcome(
 
 /** The run that is lost with its runner may have been shown any token, but its problem contains none. */
 function contentOf(outcome: InvocationOutcome): OutcomeContent {
-  const { seen } = outcome;
+  const { seen, refusals } = outcome;
+  const refused = refusals?.names ?? [];
   const isSuccess = outcome.kind === 'succeeded';
   return {
     type: isSuccess ? ReactorSucceeded.type : ReactorFailed.type,
@@ -163,6 +164,7 @@ function contentOf(outcome: InvocationOutcome): OutcomeContent {
     seen: seen?.tokens ?? [],
     isSeenComplete: seen?.isComplete ?? false,
     ...(seen?.cvcEndsAt === undefined ? {} : { cvcEndsAt: seen.cvcEndsAt.toISOString() }),
+    ...(refused.length === 0 ? {} : { refused }),
   };
 }
 

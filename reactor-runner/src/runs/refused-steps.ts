@@ -2,28 +2,17 @@ import { ForbiddenError } from '@token-vault/contracts';
 import { isUnrecorded, noteRecorded } from '@token-vault/operations';
 import type { RunOrigin } from './ports.ts';
 
-/**
- * Records each refusal of a step of running code, before the code is told of it. All steps of runs and of proxies pass here. Code may try in a
- * loop, so the same refusal of one run is recorded once.
- */
+/** Records each refusal of a step of running code, before the code is told of it. All steps of runs and of proxies pass here. */
 export function recordingRefusals(origin: RunOrigin): RunOrigin {
-  const records = new Map<string, Promise<void>>();
-
-  async function record(refusal: ForbiddenError): Promise<void> {
-    const key = JSON.stringify([refusal.entity, refusal.lacking, refusal.message]);
-    const recording = records.get(key) ?? origin.recordRefusal(refusal);
-    records.set(key, recording);
-    recording.catch(() => records.delete(key));
-    await recording;
-    noteRecorded(refusal);
-  }
-
   async function step<Result>(decide: () => Promise<Result>): Promise<Result> {
     try {
       return await decide();
     } catch (error) {
       // The executor has recorded what it refused itself.
-      if (error instanceof ForbiddenError && isUnrecorded(error)) await record(error);
+      if (error instanceof ForbiddenError && isUnrecorded(error)) {
+        await origin.recordRefusal(error);
+        noteRecorded(error);
+      }
       throw error;
     }
   }

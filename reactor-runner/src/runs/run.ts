@@ -8,6 +8,7 @@ import {
 import { RevisionConflictError } from '@token-vault/event-store';
 import type { Expressions } from '@token-vault/expressions';
 import { errorFields, type Logger, type Spans } from '@token-vault/observability';
+import { RecordedRefusals } from '@token-vault/operations';
 import type { EgressFetch } from '@token-vault/egress';
 import { defaultRunsPerTenant, emptyConsole, type GuestConsole, type SandboxPool } from '../sandbox/index.ts';
 import { createLanes } from './lanes.ts';
@@ -69,6 +70,13 @@ export class RunnerStoppedError extends Error {
 interface Printed {
   console: GuestConsole;
   mayHoldTokens: boolean;
+}
+
+/** What a run leaves behind besides its result, also when it fails. */
+interface Told {
+  readonly seen: SeenTokens;
+  readonly printed: Printed;
+  readonly refusals: RecordedRefusals;
 }
 
 /** Fewer invocations of one tenant would leave its CPU places empty between two runs. */
@@ -163,6 +171,7 @@ export class Runs {
     if (invoked.mode === 'async') await invoker;
     const seen = new SeenTokens();
     const printed: Printed = { console: emptyConsole, mayHoldTokens: false };
+    const refusals = new RecordedRefusals();
     const use = await opened.then(
       (tokens) => {
         seen.endBy(tokens.cvcEndsAt);
@@ -178,13 +187,13 @@ export class Runs {
     // The key is made while the code runs, so that it costs no time.
     const outcomeKey = createOutcomeKey(this.#dependencies, invocation, seen.cvcEndsAt);
     const ended = await prepared
-      .then((input) => this.#execute(invocation, input, { seen, printed }))
+      .then((input) => this.#execute(invocation, input, { seen, printed, refusals }))
       .catch((error: unknown) =>
         failureOf(error, () =>
           logger.error({ trace_id: metadata.trace_id, ...errorFields(error) }, 'a run failed'),
         ),
       );
-    const outcome = { ...ended, seen, ...printed };
+    const outcome = { ...ended, seen, refusals, ...printed };
     // No caller waits for an asynchronous run, and after its outcome no feed or sweeper returns to it. So the
     // arguments are destroyed before the outcome: after a crash in between the run is still found as lost.
     const areArgumentsGone = invoked.mode === 'async' && (await this.#argumentsGo(invocation));
@@ -271,10 +280,10 @@ export class Runs {
   async #execute(
     invocation: Invocation,
     input: Input,
-    { seen, printed }: { readonly seen: SeenTokens; readonly printed: Printed },
+    { seen, printed, refusals }: Told,
   ): Promise<InvocationOutcome> {
     const { timeout_ms: timeoutMs, mode } = invocation.invoked;
-    const origin = originOf(invocation, input, seen, this.#dependencies);
+    const origin = originOf(invocation, input, { seen, refusals }, this.#dependencies);
     const onConsole = (console: GuestConsole, mayHoldTokens: boolean) =>
       void Object.assign(printed, { console, mayHoldTokens });
     const code = { ...input, timeoutMs, origin, writer: { invoker: invocation.metadata }, onConsole };

@@ -1,9 +1,10 @@
 import { can, tokenVisibility, type Principal } from '@token-vault/access';
-import { AccessDenied, ForbiddenError, newId } from '@token-vault/contracts';
+import { ForbiddenError, newId } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import { createTokenExport, type Exporter, type ExportPage } from '@token-vault/query-service';
 import {
   createRequestContext,
+  deniedEvent,
   type AuditTrail,
   type Clock,
   type RequestContext,
@@ -83,11 +84,8 @@ async function requireReveal(context: RequestContext, audit: AuditTrail): Promis
   const visibility = tokenVisibility(principal, 'token:read');
   const needsReason = visibility.kind === 'needs-reason';
   if (reveals && can(principal, 'token:read') && !needsReason) return;
-  await audit.record(context, AccessDenied, {
-    entity_type: 'token',
-    permission: 'token:read',
-    operation: 'export',
-  });
+  const asked = { entity: { type: 'token' }, permission: 'token:read', operation: 'export' } as const;
+  await audit.recordAll(context, [deniedEvent(context, {}, asked)]);
   const unrevealed = 'No rule of the application reveals tokens (token:read with the transform reveal).';
   throw new ForbiddenError(
     needsReason ? 'A rule of the application requires a reason: give it with --reason.' : unrevealed,
