@@ -28,4 +28,5 @@ export * from './read-models/index.ts';
 export * from './statements.ts';
 export * from './streams.ts';
 export * from './text.ts';
+export * from './token-identity.ts';
 export * from './trace-id.ts';

@@ -1,21 +1,7 @@
-import {
-  deleteTokensAnswer,
-  DomainError,
-  ForbiddenError,
-  reactorProblemCode,
-  tokenParams,
-  type Json,
-} from '@token-vault/contracts';
+import { DomainError, ForbiddenError, reactorProblemCode } from '@token-vault/contracts';
 import type { EgressFetch } from '@token-vault/egress';
 import { CustomAnswerError, mayFetch, type CodeRun, type RunCode } from '@token-vault/proxy';
-import {
-  runCode,
-  SeenTokens,
-  type Code,
-  type CodeDependencies,
-  type ServiceRequest,
-  type VaultOperations,
-} from '@token-vault/reactor-runner';
+import { runCode, SeenTokens, type Code, type CodeDependencies } from '@token-vault/reactor-runner';
 import { recordDeniedStep, systemClock, type AuditTrail, type RequestContext } from '@token-vault/operations';
 
 /** As synchronous runs of reactors (rules.md §10). */
@@ -51,23 +37,6 @@ function writerOf({ part, proxy: { applicationId } }: CodeRun): Code['writer'] {
   return { applicationId };
 }
 
-/** The ids of the tokens that an answered request of code has deleted. */
-function deletedBy({ operation, params }: ServiceRequest, answer: Json): readonly string[] {
-  if (operation === 'deleteToken') return [tokenParams.parse(params).id];
-  if (operation !== 'deleteTokens') return [];
-  const { results } = deleteTokensAnswer.parse(answer);
-  return results.filter(({ status }) => status === 204).map(({ id }) => id);
-}
-
-const operationsOf = (operations: VaultOperations, { onDeleted }: CodeRun): VaultOperations => ({
-  async asApplication(applicationId, request, origin) {
-    const answer = await operations.asApplication(applicationId, request, origin);
-    onDeleted(deletedBy(request, answer));
-    return answer;
-  },
-  tokenize: (...asked) => operations.tokenize(...asked),
-});
-
 /** Runs the transforms of proxies in the sandbox of reactors. */
 export function createProxyCode(audit: AuditTrail, dependencies: CodeDependencies): RunCode {
   return async (run, context) => {
@@ -80,7 +49,6 @@ export function createProxyCode(audit: AuditTrail, dependencies: CodeDependencie
       {
         ...dependencies,
         fetch: fetchOf(dependencies.fetch, run, context),
-        operations: operationsOf(dependencies.operations, run),
       },
       {
         code: run.code,
@@ -102,6 +70,7 @@ export function createProxyCode(audit: AuditTrail, dependencies: CodeDependencie
             recordDeniedStep(audit, { metadata, code, refusals, now: systemClock.now() }, refusal),
           useNamed: run.useNamed,
           guess: run.guess,
+          onDeleted: run.onDeleted,
           onTokens(tokens, areAll) {
             seen.add(tokens, areAll);
             const { isComplete, cvcEndsAt } = seen;

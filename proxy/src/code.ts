@@ -1,12 +1,14 @@
 import {
   ConflictError,
   firstCvcEnd,
+  isAmong,
   isMadeByCode,
   onlyDecides,
   refusalOfEndedCvc,
   type ForbiddenError,
   type ParentRun,
   type SeenToken,
+  type TokenIdentity,
   usedBy,
   type VaultEvent,
 } from '@token-vault/contracts';
@@ -85,8 +87,8 @@ export class ProxyCode {
   readonly #exchange: CodeExchange;
   readonly #context: RequestContext;
   readonly #seenBy = new Map<CodeRun['part'], Seen>();
-  /** Of the tokens that the code was shown, those that it has deleted. */
-  readonly #deleted = new Set<string>();
+  /** The tokens that the code has deleted. */
+  readonly #deleted: TokenIdentity[] = [];
   #hasRun = false;
 
   constructor(dependencies: CodeDependencies, exchange: CodeExchange, context: RequestContext) {
@@ -137,17 +139,20 @@ export class ProxyCode {
 
   /** So may the answer. Code may give the data of a token that it has deleted itself: it is used once. @throws ConflictError */
   requireThereForAnswer(context: RequestContext): Promise<void> {
-    return this.#requireThere(
-      this.#given.filter((token) => !this.#deleted.has(identityOf(token))),
-      context,
-    );
+    const isDeleted = isAmong(this.#deleted);
+    const left = this.#given.filter((token) => !isDeleted(token));
+    return this.#requireThere(left, context);
   }
 
-  /** The tokens that the code was shown. It may delete those that it made itself. */
+  /**
+   * The tokens that the code was shown. It may delete those that it made itself. A token that is older than the exchange was not made by it,
+   * but found as a duplicate.
+   */
   get #given(): readonly SeenToken[] {
     const seen = this.#seen;
-    const made = new Set(seen.filter(isMadeByCode).map(identityOf));
-    return seen.filter((token) => !onlyDecides(token) && !made.has(identityOf(token)));
+    const begunAt = this.#context.now.toISOString();
+    const isMade = isAmong(seen.filter((each) => isMadeByCode(each) && (each.createdAt ?? '') >= begunAt));
+    return seen.filter((token) => !onlyDecides(token) && !isMade(token));
   }
 
   async #requireThere(given: readonly SeenToken[], context: RequestContext): Promise<void> {
@@ -184,13 +189,6 @@ export class ProxyCode {
     };
   }
 
-  #noteDeleted(ids: readonly string[]): void {
-    const made = new Set(this.#seen.filter(isMadeByCode).map(({ id }) => id));
-    // Of an id that the code has made a token of, that token was deleted, and not an earlier one that the code was shown.
-    const deleted = new Set(ids.filter((id) => !made.has(id)));
-    for (const token of this.#seen) if (deleted.has(token.id)) this.#deleted.add(identityOf(token));
-  }
-
   /** By the rights of this moment. @throws DomainError */
   async #useNamed(named: readonly string[]): Promise<readonly SeenToken[]> {
     const present = (await this.#context.renewed()) ?? this.#context;
@@ -205,7 +203,7 @@ export class ProxyCode {
     this.#hasRun = true;
     const { exchangeId, signal, requireSendable, requireActing } = this.#exchange;
     const onSeen = (seen: Seen) => void this.#seenBy.set(transform.part, seen);
-    const onDeleted = (ids: readonly string[]) => this.#noteDeleted(ids);
+    const onDeleted = (tokens: readonly TokenIdentity[]) => void this.#deleted.push(...tokens);
     const parents = () => [this.#runOf(proxy)];
     const useNamed = (named: readonly string[]) => this.#useNamed(named);
     const guess: CodeRun['guess'] = (isMiss, work) => this.#dependencies.guess(this.#context, isMiss, work);
@@ -216,9 +214,6 @@ export class ProxyCode {
     );
   }
 }
-
-/** Another token can have the same id later. */
-const identityOf = ({ id, createdAt }: SeenToken): string => `${id} ${createdAt ?? ''}`;
 
 /** Code reads the answer, so it must not be compressed. */
 const uncompressed = (outgoing: Outgoing): Outgoing => ({

@@ -6,6 +6,7 @@ import {
   type JsonObject,
   type ParentRun,
   type SeenToken,
+  type TokenIdentity,
 } from '@token-vault/contracts';
 import type { EgressAnswer } from '@token-vault/egress';
 import type { AnswerStream, RequestContext } from '@token-vault/operations';
@@ -46,8 +47,8 @@ export interface CodeRun {
   ) => Promise<Result>;
   /** Called with all tokens that the code was shown so far, before it is shown more. */
   readonly onSeen: (seen: Seen) => void;
-  /** Called with the ids of tokens that the code has deleted. */
-  readonly onDeleted: (ids: readonly string[]) => void;
+  /** Called with the tokens that the code has deleted. */
+  readonly onDeleted: (tokens: readonly TokenIdentity[]) => void;
   /** The exchange as a run, with all that its code was shown up to now. */
   readonly parents: () => readonly ParentRun[];
 }

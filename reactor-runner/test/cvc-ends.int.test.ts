@@ -32,7 +32,7 @@ const outer = (cvcEndsAt: string | undefined): ParentRun => ({
 });
 
 const argumentWithCvc: OpenTokens = () =>
-  Promise.resolve({ tokens: Promise.resolve(new Map()), use: [], cvcEndsAt: end });
+  Promise.resolve({ tokens: Promise.resolve(new Map()), use: [], madeAt: new Map(), cvcEndsAt: end });
 
 const succeeds = () => {
   fixture.sandbox = () => Promise.resolve({ kind: 'succeeded', result: { raw: 'out' }, console });
@@ -84,6 +84,45 @@ describe('the result of a run that code asked for', () => {
       return sent.length;
     };
     expect([await countOf(end), await countOf(undefined)]).toEqual([1, 2]);
+  });
+});
+
+describe('a delivery of a result that may hold a cvc', () => {
+  /** What is sent when the cvc ends while the tokens of the run are read for the nth time. */
+  async function sentWhen(nth: number): Promise<readonly string[]> {
+    succeeds();
+    const invocation = await fixture.invoke({}, url);
+    await fixture.runner({ openTokens: argumentWithCvc }).handle(await fixture.historyOf(invocation));
+    const sent: string[] = [];
+    let readings = 0;
+    const deliveries = new Deliveries({
+      ...fixture,
+      findInvoker: async (ofTenant, actor) => invoker(ofTenant, actor),
+      decisionOnUse: async () => () => undefined,
+      refuseOwner: async () => undefined,
+      async decideSeen(...asked) {
+        readings += 1;
+        if (readings === nth) fixture.clock.set(new Date(end));
+        return nothingSeen(...asked);
+      },
+      async fetch(request) {
+        await request.permit?.();
+        sent.push(Buffer.from(request.body ?? '').toString());
+        return { ...answered, status: 200 };
+      },
+    });
+    await deliveries.deliver(tenantId, invocation.id);
+    return sent;
+  }
+
+  it('is refused when the cvc ends while the tokens of the run are read, before the connection or once it is there', async () => {
+    expect(await sentWhen(3)).toEqual(['{"raw":"out"}']);
+    for (const nth of [1, 2]) {
+      fixture.clock.set(new Date(Date.parse(end) - tenMinutesMs));
+      const [sent, ...more] = await sentWhen(nth);
+      expect(more).toEqual([]);
+      expect(JSON.parse(sent ?? '')).toMatchObject({ status: 403 });
+    }
   });
 });
 

@@ -18,7 +18,7 @@ afterEach(() => fixture.close());
 
 const openTokens: OpenTokens = () => {
   opened += 1;
-  return Promise.resolve({ tokens: Promise.resolve(new Map()), use: [] });
+  return Promise.resolve({ tokens: Promise.resolve(new Map()), use: [], madeAt: new Map() });
 };
 const findInvoker: FindInvoker = (ofTenant, actor) => Promise.resolve(invoker(ofTenant, actor));
 

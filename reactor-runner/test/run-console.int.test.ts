@@ -62,7 +62,8 @@ describe('the printed lines of a run', () => {
   });
 
   it('are not kept when the code got a token', async () => {
-    const openTokens: OpenTokens = () => Promise.resolve({ tokens: Promise.resolve(new Map()), use: [] });
+    const openTokens: OpenTokens = () =>
+      Promise.resolve({ tokens: Promise.resolve(new Map()), use: [], madeAt: new Map() });
     const { invocation, sealed } = await runTo(ends[0]!, { changes: { openTokens }, tokenIds: ['one'] });
     expect(await open(invocation, sealed)).toMatchObject({ lines: [], sawTokens: true });
   });

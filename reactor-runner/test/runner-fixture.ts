@@ -208,7 +208,7 @@ export async function createRunnerFixture(): Promise<RunnerFixture> {
         useNamed: () => Promise.resolve(),
         refuseOwner: () => Promise.resolve(undefined),
         decideSeen: nothingSeen,
-        openTokens: () => Promise.resolve({ tokens: Promise.resolve(new Map()), use: [] }),
+        openTokens: () => Promise.resolve({ tokens: Promise.resolve(new Map()), use: [], madeAt: new Map() }),
         operations: {
           asApplication: () => Promise.reject(new Error('not in this test')),
           tokenize(payload) {

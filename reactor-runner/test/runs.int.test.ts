@@ -1,6 +1,6 @@
 import { fieldsOf, waitUntil } from '@token-vault/test-support';
-import { DomainError, newId, TokensRead, UnavailableError } from '@token-vault/contracts';
-import { KeyDestroyedError } from '@token-vault/crypto';
+import { DomainError, invocationPlace, newId, TokensRead, UnavailableError } from '@token-vault/contracts';
+import { KeyDestroyedError, type SealedValue } from '@token-vault/crypto';
 import { EventStoreUnavailableError, KeysNotStoredError, type EventStore } from '@token-vault/event-store';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { historyFrom, type Invocation } from '../src/runs/invocation.ts';
@@ -65,7 +65,7 @@ describe('an invocation', () => {
   const openTokens: OpenTokens = (_ids, context) => {
     const tokens = [{ token_id: tokenId, token_type: 'card', transform: 'reveal' as const }];
     const use = [context.event(TokensRead, { operation: 'use', tokens })];
-    return Promise.resolve({ tokens: Promise.resolve(new Map()), use });
+    return Promise.resolve({ tokens: Promise.resolve(new Map()), use, madeAt: new Map() });
   };
 
   it('has the use of its tokens recorded with its claim, once, before its code begins', async () => {
@@ -81,6 +81,20 @@ describe('an invocation', () => {
     const events = await fixture.eventsOf(invocation);
     expect(events.map(({ type }) => type)).toEqual([...seen[0]!, 'ReactorSucceeded']);
     expect(events[2]?.metadata).toMatchObject({ actor: invocation.metadata.actor });
+  });
+
+  it('seals with its outcome which tokens it was given: others may have their ids later', async () => {
+    const createdAt = fixture.clock.now().toISOString();
+    const given: OpenTokens = async (ids, context) => ({
+      ...(await openTokens(ids, context)),
+      madeAt: new Map([[tokenId, createdAt]]),
+    });
+    const invocation = await fixture.invoke({});
+    await fixture.runner({ openTokens: given }).handle(await fixture.historyOf(invocation));
+    const outcome = (await fixture.eventsOf(invocation)).at(-1);
+    const place = invocationPlace(tenantId, invocation.id, 'outcome_with_tokens');
+    const content = await fixture.keyRing.open(place, fieldsOf(outcome)['result'] as SealedValue);
+    expect(content.expose()).toMatchObject({ seen: [], used: [{ id: tokenId, createdAt }] });
   });
 
   it('has that use recorded too when the tokens cannot be opened, and its code does not begin', async () => {
@@ -243,7 +257,7 @@ describe('the outcome of a run whose code was shown a cvc', () => {
   const argumentsWith =
     (cvcEndsAt: string): OpenTokens =>
     () =>
-      Promise.resolve({ tokens: Promise.resolve(new Map()), use: [], cvcEndsAt });
+      Promise.resolve({ tokens: Promise.resolve(new Map()), use: [], madeAt: new Map(), cvcEndsAt });
   /** Tokenized output and answers of `req.svc` report their tokens in the same way. */
   const outputWith = (...ends: readonly (string | undefined)[]): VaultOperations => ({
     asApplication: () => Promise.reject(new Error('not in this test')),

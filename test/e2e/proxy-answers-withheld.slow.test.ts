@@ -15,6 +15,8 @@ const vault = useVault(() => ({
 const { manager } = vault;
 let owner: Client;
 let caller: Caller;
+/** Reactors, by the names that code of the proxies knows. */
+let reactors: Readonly<Record<string, string>>;
 /** The application of the proxies. */
 let reader: Caller;
 
@@ -25,12 +27,24 @@ beforeAll(async () => {
   caller = await application(['token:use']);
   reader = await vault.makeApplication({ rules: [rule()], permissions: ['token:delete'] });
   await vault.setTenant({ proxy_destinations: destination.url });
+  const make = (code: string) => vault.makeFunction(code, { application: reader });
+  reactors = {
+    READING: await make('return { raw: { value: (await svc.tokens.retrieve(args.id)).data } };'),
+    ECHOING: await make('return { raw: { value: args.value } };'),
+    FAILING: await make('throw new Error(JSON.stringify(args.value));'),
+    TOKENIZING: await make(
+      "return { tokenize: { type: 'card', data: args.data, deduplicate_token: true } };",
+    ),
+  };
 });
 
 /** Lets the held request of the code, or of the proxy, go on. */
 let release: (() => void) | undefined;
-beforeEach(() => {
+const forget = () => {
   release = undefined;
+};
+beforeEach(() => {
+  forget();
   destination.answer = (request, response) => {
     const answer = () => void response.writeHead(200, { 'Content-Type': 'application/json' }).end('{}');
     if (request.url === '/held') release = answer;
@@ -60,7 +74,7 @@ const exchanges: Readonly<Record<string, Exchange>> = {
 
 /** The answer to a request through a proxy whose code reads the token. */
 async function invoke({ parts, path }: Exchange, tokenId: string) {
-  const configuration = { ID: tokenId, URL: destination.url };
+  const configuration = { ...reactors, ID: tokenId, NUMBER: number, URL: destination.url };
   const whole = { name: 'p', destination: destination.url, application: { id: reader.id }, configuration };
   const body = { ...whole, ...parts };
   const { id } = (await manager.expect<Proxy>(201, 'POST', '/proxies', { body })).body;
@@ -70,6 +84,7 @@ async function invoke({ parts, path }: Exchange, tokenId: string) {
 
 /** `meanwhile` is done when the code has read the token, and before the answer. */
 async function answerAfter(exchange: Exchange, tokenId: string, meanwhile: () => Promise<unknown>) {
+  forget();
   const answer = invoke(exchange, tokenId);
   await waitUntil(() => release !== undefined, { what: 'the held request' });
   await meanwhile();
@@ -78,6 +93,16 @@ async function answerAfter(exchange: Exchange, tokenId: string, meanwhile: () =>
 }
 
 const deleted = (id: string) => owner.expect(204, 'DELETE', `/tokens/${id}`);
+/** Another token gets the id. */
+const madeAgain = async (id: string) => {
+  await deleted(id);
+  await owner.expect(201, 'POST', '/tokens', { body: { ...cardToken(), id } });
+};
+/** A card whose number can be searched. */
+const makeIndexed = async () => {
+  const body = cardToken(number, { search_indexes: ['{{ data.number }}'] });
+  return (await owner.expect<Token>(201, 'POST', '/tokens', { body })).body.id;
+};
 
 describe.each(Object.entries(exchanges))('an answer, when %s a token,', (_how, exchange) => {
   it('is given while the token is there', async () => {
@@ -93,10 +118,7 @@ describe.each(Object.entries(exchanges))('an answer, when %s a token,', (_how, e
 
   it('is withheld once the token is deleted and its id is taken', async () => {
     const id = await makeCard(owner, number);
-    const answer = await answerAfter(exchange, id, async () => {
-      await deleted(id);
-      await owner.expect(201, 'POST', '/tokens', { body: { ...cardToken(), id } });
-    });
+    const answer = await answerAfter(exchange, id, () => madeAgain(id));
     expect(answer).toEqual({ status: 409, hasData: false });
   });
 
@@ -110,6 +132,90 @@ describe.each(Object.entries(exchanges))('an answer, when %s a token,', (_how, e
     );
     expect(answer).toEqual({ status: 409, hasData: false });
   });
+});
+
+interface Giving {
+  /** How the code of a proxy gets `value`: data of the token, or what tells of it. */
+  readonly code: string;
+  /** Whether it is the data. */
+  readonly isData: boolean;
+}
+
+const ask = (reactor: string, args: string): string =>
+  `await svc.reactors.react(configuration.${reactor}, { args: { ${args} } })`;
+const named = `value: '{{ ' + configuration.ID + ' }}'`;
+
+/** Code is given tokens by each of these entrances. */
+const givings: Readonly<Record<string, Giving>> = {
+  'reads it': { code: `const value = (await svc.tokens.retrieve(configuration.ID)).data;`, isData: true },
+  'names it in an expression': {
+    code: `const { value } = (await svc.detokenize({ ${named} })).data;`,
+    isData: true,
+  },
+  'asks for a run that reads it': {
+    code: `const { value } = (${ask('READING', 'id: configuration.ID')}).raw;`,
+    isData: true,
+  },
+  'gives it to a run as an argument': {
+    code: `const { value } = (${ask('ECHOING', named)}).raw;`,
+    isData: true,
+  },
+  'gives it to a run that tells it by its error': {
+    code: `let value;
+      try { ${ask('FAILING', named)}; } catch (error) { value = JSON.stringify(error.problem); }`,
+    isData: true,
+  },
+  'counts the tokens with its data': {
+    code: `const found = await svc.tokens.search({ query: 'data:' + configuration.NUMBER, size: 0 });
+      const value = found.pagination;`,
+    isData: false,
+  },
+};
+
+describe.each(Object.entries(givings))('an answer of code that %s', (_how, { code, isData }) => {
+  const remove = 'await svc.tokens.delete(configuration.ID);';
+  const exchange = (...more: readonly string[]) => ({
+    parts: responseBy(code, wait, ...more, 'return { raw: { body: { value } } };'),
+    path: 'x',
+  });
+
+  it('is given while the token is there, and when the code deletes it', async () => {
+    for (const more of [[], [remove]]) {
+      const id = await makeIndexed();
+      const answer = await answerAfter(exchange(...more), id, async () => undefined);
+      expect(answer).toEqual({ status: 200, hasData: isData });
+    }
+  });
+
+  it('is withheld when another token has its id by then, also when the code deletes that one', async () => {
+    for (const more of [[], [remove]]) {
+      const id = await makeIndexed();
+      const answer = await answerAfter(exchange(...more), id, () => madeAgain(id));
+      expect(answer).toEqual({ status: 409, hasData: false });
+    }
+  });
+});
+
+describe.each(Object.entries(givings))('a request whose code %s', (_how, { code }) => {
+  const request = { code: functionOf([code, wait, 'return { raw: { body: { value } } };'].join('\n')) };
+  it('does not leave when another token has its id by then', async () => {
+    const exchange = { parts: { request }, path: 'x' };
+    const sent = await answerAfter(exchange, await makeIndexed(), async () => undefined);
+    expect(sent.status).toBe(200);
+    const id = await makeIndexed();
+    const refused = await answerAfter(exchange, id, () => madeAgain(id));
+    expect(refused.status).toBe(409);
+  });
+});
+
+it('an answer of code that has read a token is withheld when it is deleted, though a run that the code asked for gave it as a duplicate', async () => {
+  const body = { ...cardToken(), deduplicate_token: true };
+  const { id } = (await owner.expect<Token>(201, 'POST', '/tokens', { body })).body;
+  const duplicate = `const { tokens } = ${ask('TOKENIZING', 'data: token.data')};
+    if (tokens.id !== configuration.ID) throw new Error('no duplicate');`;
+  const exchange = { parts: responseBy(read, duplicate, wait, give), path: 'x' };
+  expect((await answerAfter(exchange, id, async () => undefined)).status).toBe(200);
+  expect((await answerAfter(exchange, id, () => deleted(id))).status).toBe(409);
 });
 
 describe('an answer of code that has read a token', () => {

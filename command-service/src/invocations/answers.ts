@@ -93,14 +93,15 @@ const runOf = ({ reactorId, reactorRevision, since }: Asked & Pick<Ended, 'since
 function tokensOf(
   event: OutcomeEvent,
   asked: Asked & Pick<Ended, 'since'>,
-  { value, seen, isSeenComplete, cvcEndsAt }: OutcomeContent,
+  { value, seen, used = [], isSeenComplete, cvcEndsAt }: OutcomeContent,
   usedTokenIds: readonly string[],
 ) {
   const { occurred_at: asOf } = event.metadata;
   const body = event.type === 'ReactorSucceeded' ? value : undefined;
   const made = (body as { tokens?: Json } | null | undefined)?.tokens;
+  const madeAt = new Map(used.map(({ id, createdAt }) => [id, createdAt]));
   const tokens: AnswerToken[] = [
-    ...usedTokenIds.map((id) => ({ id, by: 'use' as const, asOf, cvcEndsAt })),
+    ...usedTokenIds.map((id) => ({ id, createdAt: madeAt.get(id), by: 'use' as const, asOf, cvcEndsAt })),
     ...seen.map(({ id, createdAt, shown }) =>
       onlyDecides({ shown })
         ? { id, by: 'ran' as const, shown }

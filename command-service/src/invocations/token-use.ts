@@ -2,8 +2,10 @@ import { decideTokenAccess, refusalText, type TokenAccess } from '@token-vault/a
 import {
   entityTypeOfToken,
   ForbiddenError,
+  isAmong,
   TokensRead,
   type SeenToken,
+  type TokenIdentity,
   type VaultEvent,
 } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
@@ -47,7 +49,7 @@ export interface TokenUse {
    * Checks tokens and opens them at once; `use` as above.
    * @throws as `check`
    */
-  take(references: TokenReferences, context: RequestContext): Promise<TakenTokens>;
+  take(references: TokenReferences, context: RequestContext): Promise<OpenedTokens>;
   /** Whether each of these tokens is there, for any caller. Another token with the id is not it. */
   areThere(tokens: readonly SeenToken[], context: RequestContext): Promise<boolean>;
   /**
@@ -68,9 +70,6 @@ type DecideUse = (context: RequestContext) => ForbiddenError | undefined;
 
 interface OpenedTokens extends OpenedData {
   readonly use: readonly VaultEvent[];
-}
-
-interface TakenTokens extends OpenedTokens {
   /** `created_at` of each token, by id. */
   readonly madeAt: ReadonlyMap<string, string>;
 }
@@ -124,17 +123,17 @@ async function readInParts<Kept>(
   return read;
 }
 
-/** `created_at` of those of the tokens that are there, by id. */
-async function madeAtOf(
+/** The tokens that have these ids now. */
+async function tokensNow(
   tokens: readonly SeenToken[],
   find: TokenLookup['find'],
-): Promise<Map<string, string>> {
+): Promise<readonly TokenIdentity[]> {
   const findThere = async (id: string) => {
     const details = await find(id);
     return details ? [details] : [];
   };
   const ids = [...new Set(tokens.map(({ id }) => id))];
-  return new Map(await readInParts(ids, findThere, ({ id, createdAt }) => [id, createdAt] as const));
+  return readInParts(ids, findThere, ({ id, createdAt }) => ({ id, createdAt }));
 }
 
 /** The entry of the record for a token that is used, which is always in plaintext. */
@@ -162,6 +161,9 @@ function decideUse(found: readonly TokenDetails[], context: RequestContext): Dec
   const tokens = found.map((details) => readToken(details, accessTo(details, context)));
   return { refusal, use: [context.event(TokensRead, { operation: 'use', tokens })] };
 }
+
+const madeAtOf = (found: readonly TokenDetails[]): ReadonlyMap<string, string> =>
+  new Map(found.map(({ id, createdAt }) => [id, createdAt]));
 
 /** No token is opened. */
 function notOpened(refusal: ForbiddenError): Pick<OpenedTokens, 'tokens'> {
@@ -210,8 +212,7 @@ export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
       const found = await findReferences(references, lookup(context));
       const { refusal, use } = decideUse(found, context);
       if (refusal) throw refusal;
-      const madeAt = new Map(found.map(({ id, createdAt }) => [id, createdAt]));
-      return { use, ...openAll(keyRing, found, context, references.tokens), madeAt };
+      return { use, ...openAll(keyRing, found, context, references.tokens), madeAt: madeAtOf(found) };
     },
 
     async check(references, context, madeAt) {
@@ -223,10 +224,7 @@ export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
     },
 
     async areThere(tokens, context) {
-      const madeAt = await madeAtOf(tokens, (id) => find(id, context));
-      return tokens.every(
-        ({ id, createdAt }) => madeAt.has(id) && (createdAt ?? madeAt.get(id)) === madeAt.get(id),
-      );
+      return tokens.every(isAmong(await tokensNow(tokens, (id) => find(id, context))));
     },
 
     async decisionOn(tokenIds, since, context) {
@@ -243,7 +241,11 @@ export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
     async open(tokenIds, context) {
       const found = await findAll(tokenIds, context);
       const { refusal, use } = decideUse(found, context);
-      return { use, ...(refusal ? notOpened(refusal) : openAll(keyRing, found, context)) };
+      return {
+        use,
+        ...(refusal ? notOpened(refusal) : openAll(keyRing, found, context)),
+        madeAt: madeAtOf(found),
+      };
     },
   };
 }

@@ -125,13 +125,12 @@ export async function deleteTokens(
   context: RequestContext,
 ): Promise<Answer> {
   await dependencies.enlistment.check(context);
-  const outcomes = await eachItem(ids, context, async (id, of) => ({
-    position: await deleteToken(dependencies, id, of),
-  }));
+  const outcomes = await eachItem(ids, context, (id, of) => deleteToken(dependencies, id, of));
   await recordRefusals(dependencies, outcomes, 'token:delete', context);
   const results = outcomes.map((each, index): DeleteTokensAnswer['results'][number] => ({
     id: ids[index] ?? '',
     ...('done' in each ? { status: 204 } : { status: each.error.status, error: itemErrorOf(each.error) }),
   }));
-  return { body: { results }, position: last(outcomes.map(positionOf)) };
+  const deleted = outcomes.flatMap((each) => ('done' in each ? [each.done.token] : []));
+  return { body: { results }, position: last(outcomes.map(positionOf)), deleted };
 }

@@ -27,6 +27,7 @@ import { evolve, initialState, isExpired } from './state.ts';
 
 export interface CreatedToken {
   readonly token: Token;
+  readonly createdAt: string;
   readonly position: Position | undefined;
   /** False when deduplication gave an existing token. */
   readonly isNew: boolean;
@@ -110,6 +111,7 @@ export class TokenCreation {
     const details = newDetails(draft, context, tokenId, content);
     return {
       token: withSeenFingerprint(presentToken(tenantId, details, data), context.principal),
+      createdAt: details.createdAt,
       position,
       isNew: true,
       cvcEndsAt: content.cvc_expires_at,
@@ -119,8 +121,7 @@ export class TokenCreation {
 
   async #duplicateOf(duplicate: TokenDetails, context: RequestContext): Promise<CreatedToken> {
     const existing = await this.#existing.show(context, duplicate, 'create');
-    const cvcEndsAt = cvcEndOf(duplicate.content, context.now);
-    return { ...existing, position: undefined, isNew: false, cvcEndsAt };
+    return { ...existing, position: undefined, isNew: false };
   }
 
   /** Gives the place of each attempt, with a free id. An id that is not drawn stays the same. */
@@ -199,6 +200,7 @@ export class TokenCreation {
       position,
       isNew: true,
       isRepeat: true,
+      createdAt: state.details.createdAt,
       cvcEndsAt: cvcEndOf(state.details.content, context.now),
     };
   }

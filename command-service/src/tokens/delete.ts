@@ -1,4 +1,4 @@
-import { ConflictError } from '@token-vault/contracts';
+import { ConflictError, type TokenIdentity } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/operations';
 import type { TokenDetails } from '@token-vault/tokens';
@@ -6,6 +6,11 @@ import { loadToken, writeToken } from './change.ts';
 import { requirePresent, tokenDecider } from './decider.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { requireAccess } from './drafts.ts';
+
+interface DeletedToken {
+  readonly token: TokenIdentity;
+  readonly position: Position | undefined;
+}
 
 /**
  * Deletes a token. The event is durable first, then the keys of the token are destroyed, and the answer comes last.
@@ -17,12 +22,11 @@ export async function deleteToken(
   dependencies: TokenDependencies,
   id: string,
   context: RequestContext,
-): Promise<Position | undefined> {
+): Promise<DeletedToken> {
   await dependencies.enlistment.check(context);
-  const position = await appendDeletion(dependencies, id, context, ({ type, content }) =>
+  return appendDeletion(dependencies, id, context, ({ type, content }) =>
     requireAccess(context, 'token:delete', { id, type, containers: content.containers }),
   );
-  return position;
 }
 
 /** @throws the errors of `authorize`, which gets the present token */
@@ -31,19 +35,22 @@ export async function appendDeletion(
   id: string,
   context: RequestContext,
   authorize: (token: TokenDetails) => unknown,
-): Promise<Position | undefined> {
+): Promise<DeletedToken> {
   const tenantId = context.principal.tenant.id;
   const { decided, position } = await writeToken(dependencies, {
     tenantId,
     write: 'delete',
     load: () => loadToken(dependencies, id, context, context),
     decide({ state, lockedBy }) {
-      authorize(requirePresent(state, context.now));
+      const details = requirePresent(state, context.now);
+      authorize(details);
       if (lockedBy !== undefined)
         throw new ConflictError('token_locked', 'The token is locked by an open transaction.');
-      return { facts: tokenDecider.decide(state, { kind: 'delete', now: context.now }) };
+      const facts = tokenDecider.decide(state, { kind: 'delete', now: context.now });
+      return { facts, token: { id, createdAt: details.createdAt } };
     },
   });
-  if (context.transactionId === undefined) await dependencies.erasure.carryOut(tenantId, id, decided.facts);
-  return position;
+  const { facts, token } = decided;
+  if (context.transactionId === undefined) await dependencies.erasure.carryOut(tenantId, id, facts);
+  return { token, position };
 }

@@ -2,7 +2,7 @@ import { shownBy } from '@token-vault/access';
 import type { Json, Token, Transform } from '@token-vault/contracts';
 import { KeyDestroyedError, type Secret } from '@token-vault/crypto';
 import type { RequestContext, Showing } from '@token-vault/operations';
-import { openToken, presentToken, type TokenDetails } from '@token-vault/tokens';
+import { openToken, presentToken, shownCvcEndOf, type TokenDetails } from '@token-vault/tokens';
 import { expressionsOf } from '../dependencies.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { requireSignedToken } from './signed.ts';
@@ -12,7 +12,10 @@ import { transformWrittenData } from './written-data.ts';
 /** A duplicate as an answer shows it. `shown` is unset when the caller may not read it. */
 export interface ShownDuplicate {
   readonly token: Token;
+  readonly createdAt: string;
   readonly shown?: Showing;
+  /** Unset when the answer cannot hold a cvc. */
+  readonly cvcEndsAt?: string | undefined;
 }
 
 /** Tokens in the answer of a write that did not write them: duplicates. */
@@ -33,7 +36,7 @@ export class ExistingTokens {
     answerOf: 'create' | 'update',
   ): Promise<ShownDuplicate> {
     const tenantId = context.principal.tenant.id;
-    const { id, type, content } = details;
+    const { id, type, content, createdAt } = details;
     await requireSignedToken(this.#dependencies.keyRing, context.principal.tenant, details);
     const shown = shownTo(context.principal, { id, containers: content.containers });
     // The existence of the token is information too, so the record is made for every transform.
@@ -45,7 +48,8 @@ export class ExistingTokens {
     if (!shown.isReadable) {
       const { containers } = content;
       const fingerprint = shown.hidesFingerprint ? undefined : content.fingerprint;
-      if (answerOf === 'create') return { token: { id, type, tenant_id: tenantId, fingerprint, containers } };
+      if (answerOf === 'create')
+        return { token: { id, type, tenant_id: tenantId, fingerprint, containers }, createdAt };
       const {
         mask: _mask,
         metadata: _metadata,
@@ -53,12 +57,13 @@ export class ExistingTokens {
         fingerprint_expression: _expression,
         ...visible
       } = withoutUnreadable(presentToken(tenantId, details, undefined), shown);
-      return { token: visible };
+      return { token: visible, createdAt };
     }
     const data = await this.#reveal(context, details, shown.transform);
     const token = withoutUnreadable(presentToken(tenantId, details, data), shown);
     const transform = shownBy(shown.transform, content.mask !== undefined);
-    return { token, shown: { permission: 'token:read', transform } };
+    const cvcEndsAt = shownCvcEndOf(content, transform, context.now);
+    return { token, createdAt, shown: { permission: 'token:read', transform }, cvcEndsAt };
   }
 
   async #reveal(

@@ -38,7 +38,8 @@ export function tokenRoutes(commands: TokenCommands) {
       return { body: token, position, tokens: tokensOfUpdate(params.id, updated), isRepeat };
     },
     async deleteToken({ params }, context) {
-      return { position: await deleteToken(commands.dependencies, params.id, context) };
+      const { token, position } = await deleteToken(commands.dependencies, params.id, context);
+      return { position, deleted: [token] };
     },
     async tokenize({ body }, context) {
       return tokenize(commands, body, context);

@@ -54,7 +54,7 @@ export function failureOfPatch(error: unknown, attempt: PatchAttempt): unknown {
  * duplicate tells that it has the data of the request, so the right to make the token that was asked for decides too.
  */
 export function tokensOfCreate(
-  { token: { id, created_at: createdAt, containers }, isNew, cvcEndsAt, shown, asked }: CreatedToken,
+  { token: { id, containers }, createdAt, isNew, cvcEndsAt, shown, asked }: CreatedToken,
   at: Path | undefined,
 ): AnswerToken[] {
   // A token that was made shows what the caller sent, so the right to make it there decides for code, also when the token has moved.

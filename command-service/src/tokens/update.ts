@@ -9,7 +9,13 @@ import {
 import { KeyDestroyedError } from '@token-vault/crypto';
 import { startPosition, type Position } from '@token-vault/event-store';
 import { DataDependentError, type RequestContext } from '@token-vault/operations';
-import { cvcEndOf, presentToken, resealToken, typeDefaults, type TokenDetails } from '@token-vault/tokens';
+import {
+  presentToken,
+  resealToken,
+  shownCvcEndOf,
+  typeDefaults,
+  type TokenDetails,
+} from '@token-vault/tokens';
 import { expressionsOf } from '../dependencies.ts';
 import { attemptsOf, type Attempts } from '../aggregates/attempts.ts';
 import { keyIdsOf, requirePresent, tokenDecider } from './decider.ts';
@@ -140,10 +146,9 @@ export class TokenUpdate {
   async #showDuplicate(attempt: PatchAttempt, duplicate: TokenDetails): Promise<UpdatedToken> {
     const { context, details } = attempt;
     const existing = await this.#existing.show(context, duplicate, 'update');
-    const cvcEndsAt = cvcEndOf(duplicate.content, context.now);
     const told = toldByDuplicate(attempt);
     if (told.shown?.isTold) await this.#recordRead(context, details, 'reveal');
-    return { ...existing, position: undefined, cvcEndsAt, told };
+    return { ...existing, position: undefined, told };
   }
 
   /** The record is durable before the answer or the error. */
@@ -185,7 +190,8 @@ export class TokenUpdate {
     const data = await transformWrittenData(expressions, toCaller.transform, change, () => change.data);
     const token = withoutUnreadable(presentToken(context.principal.tenant.id, updated, data), toCaller);
     const showing = { permission: 'token:update', transform: shown } as const;
-    return { token, position, cvcEndsAt: cvcEndOf(updated.content, context.now), shown: showing, told };
+    const cvcEndsAt = shownCvcEndOf(updated.content, shown, context.now);
+    return { token, position, cvcEndsAt, shown: showing, told };
   }
 
   #reseal(details: TokenDetails, change: Change, patch: PatchTokenBody, context: RequestContext) {

@@ -7,7 +7,7 @@ export interface UpdatedToken {
   readonly token: Token;
   readonly position: Position | undefined;
   /** Unset when the token has no cvc that may be shown. */
-  readonly cvcEndsAt: string | undefined;
+  readonly cvcEndsAt?: string | undefined;
   /** Unset when the answer shows nothing of the token. */
   readonly shown?: Showing;
   /** The patched token, where the answer tells of it what it does not show. */

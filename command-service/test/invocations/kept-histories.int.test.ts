@@ -94,3 +94,30 @@ describe('a token that a request has read', () => {
     expect(await eventsRead(() => use.check(references, context, madeAt))).toBeGreaterThan(0);
   });
 });
+
+describe('whether tokens are there that a request has been shown', () => {
+  const create = () => vault.create({ type: 'token', data: 'x', id: 'one', containers: ['/a/'] });
+
+  it('is decided by the time of their creation: another token with the id is not it, nor is one whose time is not known', async () => {
+    await create();
+    const { use, context, madeAt } = await take();
+    const createdAt = madeAt.get('one');
+    const areThere = (token: { readonly createdAt?: string | undefined }) =>
+      use.areThere([{ id: 'one', ...token }], context);
+    expect(await areThere({ createdAt })).toBe(true);
+    expect(await areThere({})).toBe(false);
+    vault.clock.advance(1);
+    await vault.remove('one');
+    expect(await areThere({ createdAt })).toBe(false);
+    expect(await areThere({})).toBe(false);
+    await create();
+    expect(await areThere({ createdAt })).toBe(false);
+  });
+
+  it('can be asked with the time that an opening for a run gives', async () => {
+    await create();
+    const { use, context } = await take();
+    const { madeAt } = await use.open(['one'], context);
+    expect(await use.areThere([{ id: 'one', createdAt: madeAt.get('one') }], context)).toBe(true);
+  });
+});

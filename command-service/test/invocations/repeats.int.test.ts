@@ -7,6 +7,7 @@ import {
   ReactorSucceeded,
   type DataOf,
   type Reactor,
+  type TokenIdentity,
 } from '@token-vault/contracts';
 import { seal, secret } from '@token-vault/crypto';
 import { createAuditTrail, createRequestContext, type Answer } from '@token-vault/operations';
@@ -65,7 +66,7 @@ function react(body: ReactBody, principal: Principal = vault.principal, store = 
 }
 
 /** Appends the events of a runner. */
-async function runIt(isSeenComplete = true): Promise<void> {
+async function runIt(isSeenComplete = true, used: readonly TokenIdentity[] = []): Promise<void> {
   const { log, keyRing, principal } = vault;
   const invoked = await waitUntil(
     async () => {
@@ -89,7 +90,7 @@ async function runIt(isSeenComplete = true): Promise<void> {
   const result = seal(
     key,
     place,
-    secret({ type: 'ReactorSucceeded', value: { raw: 'SECRET' }, seen: [], isSeenComplete }),
+    secret({ type: 'ReactorSucceeded', value: { raw: 'SECRET' }, seen: [], used, isSeenComplete }),
   );
   const context = createRequestContext({ principal, traceId: 'run', now: vault.clock.now() });
   const run = { invocation_id, reactor_id };
@@ -112,6 +113,14 @@ it('the repeat of a run that was cut off before its answer is decided by the tok
     { id: 'tok', by: 'use' },
     { id: reactor.id, by: 'ran', shown: { ran: 0 } },
   ]);
+});
+
+it('the answer to a run names the tokens of its arguments by the time of their creation', async () => {
+  const used = [{ id: 'tok', createdAt: '2029-12-31T00:00:00.000Z' }];
+  scope = randomUUID();
+  const first = react({ args: { a: '{{ tok }}' } });
+  await runIt(true, used);
+  expect((await first).tokens).toMatchObject([{ ...used[0], by: 'use' }, { by: 'ran' }]);
 });
 
 it('such a repeat cannot be shown when the code was shown more tokens than are named', async () => {

@@ -38,3 +38,20 @@ describe('a batch that takes long', () => {
     expect(await vault.live()).toEqual([last]);
   });
 });
+
+describe('the answer to a deletion', () => {
+  it('names the tokens that were deleted, by the times of their creation', async () => {
+    const [first = '', second = '', third = ''] = ids;
+    const createdAt = vault.clock.now().toISOString();
+    await vault.call('deleteToken', { params: { id: first } });
+    vault.clock.advance(1_000);
+    const { created_at: later } = await vault.create({ id: first, type: 'token', data: 'other' });
+    const one = await vault.call('deleteToken', { params: { id: first } });
+    expect(one.deleted).toEqual([{ id: first, createdAt: later }]);
+    const some = await vault.call('deleteTokens', { body: { ids: [first, second, third] } });
+    expect(some.deleted).toEqual([
+      { id: second, createdAt },
+      { id: third, createdAt },
+    ]);
+  });
+});

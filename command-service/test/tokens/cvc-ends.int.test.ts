@@ -1,3 +1,4 @@
+import type { Transform } from '@token-vault/contracts';
 import { createRequestContext } from '@token-vault/operations';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createTokenUse } from '../../src/index.ts';
@@ -62,6 +63,23 @@ describe('an answer names the time when the cvc of its token ends', () => {
   it('that is tokenized', async () => {
     const body = { card: withCvc, plain: 'x' };
     expect(await endsIn('tokenize', { body })).toEqual([end, undefined]);
+  });
+
+  it('only where the answer may show it, to the caller of an update and to one that finds a duplicate', async () => {
+    await vault.create({ ...withCvc, id: 'tok', deduplicate_token: true });
+    const as = (transform: Transform) => ({
+      as: { ...vault.principal, rules: vault.principal.rules.map((rule) => ({ ...rule, transform })) },
+    });
+    const update = { params, body: { metadata: { a: 'b' } } };
+    const create = { body: { ...withCvc, deduplicate_token: true } };
+    const ends = (transform: Transform) =>
+      Promise.all([
+        endsIn('updateToken', update, as(transform)),
+        endsIn('createToken', create, as(transform)),
+      ]);
+    expect(await ends('reveal')).toEqual([[end], [end]]);
+    expect(await ends('mask')).toEqual([[undefined], [undefined]]);
+    expect(await ends('redact')).toEqual([[undefined], [undefined]]);
   });
 
   it('that is updated, which may bring a new one', async () => {

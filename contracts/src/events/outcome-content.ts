@@ -1,6 +1,7 @@
 import type { JsonInput } from '../json.ts';
 import type { Actor } from '../metadata.ts';
 import type { TokenPermission, Transform } from '../permissions.ts';
+import type { TokenIdentity } from '../token-identity.ts';
 import { AlteredRecordError } from '../problems.ts';
 import type { InvocationField, ReactorFailed, ReactorSucceeded } from './invocation.ts';
 import type { EventOf } from './registry.ts';
@@ -35,7 +36,7 @@ export type TokenShowing = {
 /** A token whose data the outcome of a run may contain. */
 export type SeenToken = {
   readonly id: string;
-  /** Distinguishes the token from another one that had the id. Unset where the time is not known. */
+  /** Distinguishes the token from another one that had the id (`TokenIdentity`). Unset in an entry of no token, and where an older release did not note it. */
   readonly createdAt?: string | undefined;
   /** Unset when no right was needed: the token was made from the output of the run. */
   readonly shown?: TokenShowing | undefined;
@@ -71,6 +72,8 @@ export type OutcomeContent = {
   /** The body of the answer, or the problem (`ReactorProblem`). */
   readonly value: JsonInput;
   readonly seen: readonly SeenToken[];
+  /** The tokens of the arguments that were opened. Unset in what an older release stored, and when it is unknown. */
+  readonly used?: readonly TokenIdentity[] | undefined;
   /** False when the tokens are unknown, or when the code made more than `maxSeenTokens`. */
   readonly isSeenComplete: boolean;
   /** RFC 3339. When the first cvc that was shown to the code expires. Unset when no cvc was shown. */

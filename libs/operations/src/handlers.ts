@@ -8,6 +8,7 @@ import type {
   Operations,
   ParamsOf,
   QueryOf,
+  TokenIdentity,
   TokenPermission,
   Transform,
 } from '@token-vault/contracts';
@@ -136,6 +137,8 @@ export interface Answer {
   readonly invocationId?: string;
   /** All tokens that are in the body or whose data it was made of. A repeat of the request is decided by them (rules.md §2). */
   readonly tokens?: readonly AnswerToken[];
+  /** The tokens that the command deleted. */
+  readonly deleted?: readonly TokenIdentity[];
   /**
    * When the first cvc ends that the answer may hold, in ms since the epoch: an answer that leaves later is decided again. Unset where the
    * whole tokens in it say so (`tokens`).

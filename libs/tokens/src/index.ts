@@ -1,4 +1,4 @@
-export { cvcEndOf, openLastingData, openToken } from './opening.ts';
+export { cvcEndOf, mayHoldCvc, openLastingData, openToken, shownCvcEndOf } from './opening.ts';
 export { presentToken, transformData, type TokenDetails } from './present.ts';
 export { resealToken, sealNewToken } from './sealing.ts';
 export { lastingPart } from './sealed-apart.ts';

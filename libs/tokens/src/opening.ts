@@ -1,5 +1,6 @@
-import type { Json, TokenContent } from '@token-vault/contracts';
+import type { Json, TokenContent, Transform } from '@token-vault/contracts';
 import { isErased, type KeyRing, type Secret } from '@token-vault/crypto';
+import { mayRead } from '@token-vault/expressions';
 import { join } from './sealed-apart.ts';
 
 export interface TokenPlace {
@@ -50,6 +51,17 @@ export const cvcEndOf = (
   now: Date,
 ): string | undefined =>
   cvc === undefined || endsAt === undefined || Date.parse(endsAt) <= now.getTime() ? undefined : endsAt;
+
+/** Whether the token may hold its cvc as the transform shows it. */
+export const mayHoldCvc = ({ mask }: Pick<TokenContent, 'mask'>, transform: Transform): boolean =>
+  transform === 'reveal' || (transform === 'mask' && mask !== undefined && mayRead(mask, 'cvc'));
+
+/** The end of the cvc that the token may hold as the transform shows it. */
+export const shownCvcEndOf = (
+  content: Pick<TokenContent, 'cvc' | 'cvc_expires_at' | 'mask'>,
+  transform: Transform,
+  now: Date,
+): string | undefined => (mayHoldCvc(content, transform) ? cvcEndOf(content, now) : undefined);
 
 async function openCvc(
   keyRing: Opener,

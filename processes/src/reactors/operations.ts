@@ -82,6 +82,7 @@ async function answerTo(
     throw error;
   });
   caller.onShown(answer);
+  if (answer.deleted) origin.onDeleted?.(answer.deleted);
   return answer.body === undefined ? null : (JSON.parse(JSON.stringify(answer.body)) as Json);
 }
 

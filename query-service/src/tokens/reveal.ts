@@ -1,7 +1,7 @@
-import type { Json, Token, TokenContent, Transform } from '@token-vault/contracts';
+import type { Token, TokenContent, Transform } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
-import { mayRead, type RequestExpressions } from '@token-vault/expressions';
-import { openToken, presentToken, transformData } from '@token-vault/tokens';
+import type { RequestExpressions } from '@token-vault/expressions';
+import { mayHoldCvc, openToken, presentToken, transformData } from '@token-vault/tokens';
 import { detailsOf, type TokenRow } from './row.ts';
 import type { Turns } from './turns.ts';
 
@@ -17,14 +17,7 @@ export interface Showing {
 
 /** A cvc stays sealed when the mask does not read it. */
 const neededOf = (content: TokenContent, transform: Transform): TokenContent =>
-  transform === 'mask' && content.cvc !== undefined && !mayRead(content.mask as Json, 'cvc')
-    ? { ...content, cvc: undefined }
-    : content;
-
-/** Whether the token as it is shown may hold its cvc. */
-export const mayHoldCvc = (mask: string | null, transform: Transform): boolean =>
-  transform === 'reveal' ||
-  (transform === 'mask' && mask !== null && mayRead(JSON.parse(mask) as Json, 'cvc'));
+  content.cvc === undefined || mayHoldCvc(content, transform) ? content : { ...content, cvc: undefined };
 
 /**
  * The token as it is shown to the caller. The data of a redacted token, or of a masked one without a mask, is not opened.

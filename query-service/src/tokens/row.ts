@@ -1,6 +1,6 @@
-import { aliased, type Json, type TokenType } from '@token-vault/contracts';
+import { aliased, type Json, type TokenType, type Transform } from '@token-vault/contracts';
 import type { SealedValue } from '@token-vault/crypto';
-import { cvcEndOf, type TokenDetails } from '@token-vault/tokens';
+import { cvcEndOf, shownCvcEndOf, type TokenDetails } from '@token-vault/tokens';
 
 /** A row of the read model `tokens`. `mask`, `metadata` and `search_indexes` are JSON texts. */
 export interface TokenRow {
@@ -88,3 +88,14 @@ export const detailsOf = (row: TokenRow): TokenDetails => ({
 /** The end of the cvc. Undefined when there is no cvc that may be shown. */
 export const cvcEndOfRow = ({ cvc, cvc_expires_at: endsAt }: TokenRow, now: Date): string | undefined =>
   cvcEndOf({ cvc: cvc ?? undefined, cvc_expires_at: endsAt?.toISOString() }, now);
+
+/** The end of the cvc that the token may hold as the transform shows it. */
+export function shownCvcEndOfRow(
+  { cvc, cvc_expires_at: endsAt, mask }: TokenRow,
+  transform: Transform,
+  now: Date,
+): string | undefined {
+  if (cvc === null) return undefined;
+  const content = { cvc, cvc_expires_at: endsAt?.toISOString(), mask: parsed<Json>(mask) };
+  return shownCvcEndOf(content, transform, now);
+}

@@ -14,8 +14,8 @@ import type { AnswerToken, AuditTrail, RequestContext } from '@token-vault/opera
 import { isDeepStrictEqual } from 'node:util';
 import type { Pool } from 'pg';
 import { overtakenOf, type OpenedRow } from './overtaken.ts';
-import { mayHoldCvc, showToken, type TokenOpener } from './reveal.ts';
-import { cvcEndOfRow, type TokenRow } from './row.ts';
+import { showToken, type TokenOpener } from './reveal.ts';
+import { shownCvcEndOfRow, type TokenRow } from './row.ts';
 import { Turns } from './turns.ts';
 
 /** A token that the caller may see, with the transform that applies to it. */
@@ -89,7 +89,7 @@ export class ShownTokens<Shown = Token> {
       expiresAt: row.expires_at?.toISOString(),
       by: 'seen',
       shown: { permission, transform: shownBy(transform, row.mask !== null) },
-      cvcEndsAt: mayHoldCvc(row.mask, transform) ? cvcEndOfRow(row, openedAt) : undefined,
+      cvcEndsAt: shownCvcEndOfRow(row, transform, openedAt),
     }));
   }
 

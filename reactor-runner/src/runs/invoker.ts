@@ -114,7 +114,7 @@ export async function openForInvoker(
   }
   const tokens = Promise.reject(refusal);
   tokens.catch(() => undefined);
-  return { use: [denied(refusal, invocation, context)], tokens, context, parents: [] };
+  return { use: [denied(refusal, invocation, context)], madeAt: new Map(), tokens, context, parents: [] };
 }
 
 export interface DeliveryRights {

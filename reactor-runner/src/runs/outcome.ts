@@ -16,7 +16,7 @@ export type InvocationOutcome = (
     }
 ) & {
   /** The tokens that the code was shown: the outcome may contain their data. Undefined when it is unknown, or when no code ran. */
-  readonly seen?: Pick<SeenTokens, 'tokens' | 'isComplete' | 'cvcEndsAt'> | undefined;
+  readonly seen?: Pick<SeenTokens, 'tokens' | 'used' | 'isComplete' | 'cvcEndsAt'> | undefined;
   /** The refusals of its steps that are in the log. Undefined when no code ran. */
   readonly refusals?: RecordedRefusals | undefined;
   /** The lines that the code printed. Undefined when no code ran. */

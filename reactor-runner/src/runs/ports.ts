@@ -9,6 +9,7 @@ import type {
   ForbiddenError,
   ParentRun,
   SeenToken,
+  TokenIdentity,
 } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
 import type { DetokenizedToken } from '@token-vault/expressions';
@@ -53,6 +54,8 @@ export interface RunOrigin {
    * as by an inner run that made more than are named. @throws ConflictError when the code may not be given the answer: it was shown too many
    */
   readonly onTokens: (tokens: readonly ShownToken[], areAll?: boolean) => void;
+  /** Called with the tokens that the code has deleted, for code of a proxy: its answer may hold their data. */
+  readonly onDeleted?: ((tokens: readonly TokenIdentity[]) => void) | undefined;
 }
 
 /** `cvcEndsAt`: RFC 3339, unset when the token had no cvc at that time. */
@@ -93,6 +96,8 @@ export interface VaultOperations {
 /** Tokens that are being opened. The code gets them only after `use`, the record in the log, is durable. */
 export interface OpenedTokens {
   readonly use: readonly VaultEvent[];
+  /** `created_at` of each token, by id. */
+  readonly madeAt: ReadonlyMap<string, string>;
   /** The end of the first cvc among them. Unset when no token has one. */
   readonly cvcEndsAt?: string | undefined;
   /** In plaintext. Never rejects before it is awaited. @throws DomainError */

@@ -162,6 +162,7 @@ function contentOf(outcome: InvocationOutcome): OutcomeContent {
     type: isSuccess ? ReactorSucceeded.type : ReactorFailed.type,
     value: isSuccess ? outcome.body : outcome.problem,
     seen: seen?.tokens ?? [],
+    ...(seen === undefined ? {} : { used: seen.used }),
     isSeenComplete: seen?.isComplete ?? false,
     ...(seen?.cvcEndsAt === undefined ? {} : { cvcEndsAt: seen.cvcEndsAt.toISOString() }),
     ...(refused.length === 0 ? {} : { refused }),

@@ -174,7 +174,7 @@ export class Runs {
     const refusals = new RecordedRefusals();
     const use = await opened.then(
       (tokens) => {
-        seen.endBy(tokens.cvcEndsAt);
+        seen.useAll(tokens);
         return tokens.use;
       },
       () => [],

@@ -1,6 +1,13 @@
 import { lesserOf } from '@token-vault/access';
-import { ConflictError, isMadeByCode, isRun, maxSeenTokens, type SeenToken } from '@token-vault/contracts';
-import type { ShownToken } from './ports.ts';
+import {
+  ConflictError,
+  isMadeByCode,
+  isRun,
+  maxSeenTokens,
+  type SeenToken,
+  type TokenIdentity,
+} from '@token-vault/contracts';
+import type { OpenedTokens, ShownToken } from './ports.ts';
 
 const tooMany = () =>
   new ConflictError(
@@ -16,6 +23,7 @@ export class SeenTokens {
    * only got information has an entry of its own.
    */
   readonly #tokens = new Map<string, SeenToken>();
+  #used: readonly TokenIdentity[] = [];
   #isComplete = true;
   #isFull = false;
   #cvcEndsAt: Date | undefined;
@@ -30,7 +38,7 @@ export class SeenTokens {
     if (this.#isFull) throw tooMany();
     if (!areAll) this.#isComplete = false;
     for (const { id, createdAt, shown, cvcEndsAt } of tokens) {
-      this.endBy(cvcEndsAt);
+      this.#endBy(cvcEndsAt);
       const token = {
         id,
         ...(createdAt === undefined ? {} : { createdAt }),
@@ -64,11 +72,22 @@ export class SeenTokens {
     if (!before || isMore) this.#tokens.set(key, token);
   }
 
+  /** Called with the tokens of the arguments when they are opened. */
+  useAll({ madeAt, cvcEndsAt }: Pick<OpenedTokens, 'madeAt' | 'cvcEndsAt'>): void {
+    this.#used = [...madeAt].map(([id, createdAt]) => ({ id, createdAt }));
+    this.#endBy(cvcEndsAt);
+  }
+
   /** Called with the end of a cvc that the code was shown. */
-  endBy(cvcEndsAt: string | undefined): void {
+  #endBy(cvcEndsAt: string | undefined): void {
     if (cvcEndsAt === undefined) return;
     const end = new Date(cvcEndsAt);
     if (this.#cvcEndsAt === undefined || end < this.#cvcEndsAt) this.#cvcEndsAt = end;
+  }
+
+  /** The tokens of the arguments. */
+  get used(): readonly TokenIdentity[] {
+    return this.#used;
   }
 
   get tokens(): readonly SeenToken[] {

@@ -1,4 +1,4 @@
-import { maxSeenTokens } from '@token-vault/contracts';
+import { maxSeenTokens, type TokenIdentity } from '@token-vault/contracts';
 import type { MadeOf } from '@token-vault/operations';
 import type { Reader } from '../../fair-reads.ts';
 import { compile, db, sql, type Sql } from '../../statements.ts';
@@ -14,7 +14,12 @@ export interface Told {
   /** The number of terms over data that match a token of the query. The other terms are misses. */
   readonly foundTerms: number;
   /** The tokens about whose data the answer reveals something; at most one more than code may be shown. */
-  readonly tokenIds: readonly string[];
+  readonly tokens: readonly TokenIdentity[];
+}
+
+interface ToldRow {
+  readonly found: number;
+  readonly told: readonly { readonly id: string; readonly created_at: string }[];
 }
 
 /**
@@ -42,18 +47,27 @@ export async function findTold(
     [...dataTermsOf(unnegated, searched)],
     hasTerm,
   );
-  const ids = tokens(unnegated, searchableCondition(searchable)).limit(maxSeenTokens + 1);
-  const statement = sql('select ? as found, array(?) as ids', terms, ids);
-  const { rows } = await reader.query<{ found: number; ids: string[] }>(compile(statement));
-  return { foundTerms: rows[0]?.found ?? 0, tokenIds: rows[0]?.ids ?? [] };
+  const told = tokens(unnegated, searchableCondition(searchable))
+    .select(t.created_at)
+    .limit(maxSeenTokens + 1);
+  const text = "select ? as found, (select coalesce(json_agg(told), '[]') from ? as told) as told";
+  const { rows } = await reader.query<ToldRow>(compile(sql(text, terms, told)));
+  const [row] = rows;
+  return {
+    foundTerms: row?.found ?? 0,
+    tokens: (row?.told ?? []).map(({ id, created_at: createdAt }) => ({
+      id,
+      createdAt: new Date(createdAt).toISOString(),
+    })),
+  };
 }
 
 /** The tokens whose data went into the answer. A token that is also on the page is named there too, with the transform of its data. */
-export const madeOfTold = ({ tokenIds }: Told): MadeOf => ({
-  tokens: tokenIds.map((id) => ({
-    id,
+export const madeOfTold = ({ tokens }: Told): MadeOf => ({
+  tokens: tokens.map((token) => ({
+    ...token,
     by: 'seen',
     shown: { permission: 'token:search', transform: 'redact', isTold: true },
   })),
-  ...(tokenIds.length > maxSeenTokens ? { isUnrepeatable: true } : {}),
+  ...(tokens.length > maxSeenTokens ? { isUnrepeatable: true } : {}),
 });
