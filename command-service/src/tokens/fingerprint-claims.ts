@@ -1,4 +1,10 @@
-import { FingerprintClaimed, FingerprintReleased, streams, type VaultEvent } from '@token-vault/contracts';
+import {
+  FingerprintClaimed,
+  FingerprintReleased,
+  newId,
+  streams,
+  type VaultEvent,
+} from '@token-vault/contracts';
 import { noRevision, type EventStore, type Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/operations';
 import { expectedAt } from '../aggregates/decider.ts';
@@ -23,10 +29,11 @@ export function createFingerprintClaims(store: EventStore) {
     const { release, claim } = changes;
     const outside = outsideTransaction(context);
     const released = release.length === 0 ? {} : { released_token_ids: [...release] };
+    // With ids of their own: a request that is repeated under its key may claim for another token, and a store takes a known id as stored.
     const events: VaultEvent[] =
       claim === undefined
-        ? release.map((id) => outside.event(FingerprintReleased, { fingerprint, token_id: id }))
-        : [outside.event(FingerprintClaimed, { fingerprint, token_id: claim, ...released })];
+        ? release.map((id) => outside.event(FingerprintReleased, { fingerprint, token_id: id }, newId()))
+        : [outside.event(FingerprintClaimed, { fingerprint, token_id: claim, ...released }, newId())];
     const stream = streams.fingerprint(context.principal.tenant.id, fingerprint);
     await store.append(stream, events, revision === undefined ? 'any' : expectedAt(revision));
   }
