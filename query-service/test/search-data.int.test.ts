@@ -74,6 +74,29 @@ describe('a search by data under a rule that forbids it', () => {
   });
 });
 
+describe('a search by data of a session', () => {
+  const sides = {
+    'plain permissions': () => ({ permissions: ['token:search' as const], rules: [] }),
+    'a rule that masks': () => ({ permissions: [], rules: [ruleOn('/', 'mask')] }),
+    'a closed rule that masks': () => ({ permissions: [], rules: [closed('/', 'mask')] }),
+    'a rule that reveals': () => ({ permissions: [], rules: [ruleOn('/', 'reveal')] }),
+    'a closed rule that reveals': () => ({ permissions: [], rules: [closed('/', 'reveal')] }),
+  };
+  type Side = keyof typeof sides;
+  const all = Object.keys(sides) as Side[];
+  const pairs = all.flatMap((own) => all.map((lent): [Side, Side] => [own, lent]));
+  const isClosed = (side: Side) => side.includes('closed');
+  const reveals = (side: Side) => side.includes('reveals');
+
+  it.each(pairs)('of %s, whose authorizer has %s', async (own, lent) => {
+    const session = { ...principalOf(tenantId, sides[own]()), authorizer: sides[lent]() };
+    const isSearchable = !(isClosed(own) || isClosed(lent)) || (reveals(own) && reveals(lent));
+    expect(await idsOf('data:one', session)).toEqual(isSearchable ? ['one'] : []);
+    expect(await idsOf('id:one AND NOT data:one', session)).toEqual(isSearchable ? [] : ['one']);
+    expect(await idsOf('data:guess', session)).toEqual([]);
+  });
+});
+
 describe('the answer of a search by data', () => {
   const tokensOf = async (query: string, principal: Principal, paging = {}) => {
     const body = { query, ...paging };

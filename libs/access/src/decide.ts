@@ -6,9 +6,9 @@ import type {
   Transform,
 } from '@token-vault/contracts';
 import { mayUseTokens } from './console.ts';
-import type { Grants, Principal } from './principal.ts';
+import { sidesOf, type Grants, type Principal } from './principal.ts';
 import { decisionOf, holdsBack, readingPermissions } from './reason.ts';
-import type { TokenAccess } from './token-access.ts';
+import { showsPlaintext, type TokenAccess } from './token-access.ts';
 import { lesserOf } from './transforms.ts';
 import type { TokenVisibility } from './visibility.ts';
 
@@ -73,30 +73,6 @@ function decideAlone(
   return { isGranted: true, transform: permission === 'token:use' ? 'reveal' : 'mask' };
 }
 
-/** A rule with `reason` or `break_glass` decides how the caller reads the token, and no other rule shows the caller its plaintext. */
-function isHeldBack(grants: Grants, token: AccessibleToken, reason: string | undefined): boolean {
-  if (!readingPermissions.some((each) => holdsBack(decidingRule(grants, each, token), reason))) return false;
-  return !(['token:read', 'token:search'] as const).some((each) => {
-    const access = decideAlone(grants, each, token, reason);
-    return access.isGranted && access.transform === 'reveal' && access.isBreakGlass !== true;
-  });
-}
-
-/**
- * A change by `token:update` can set a mask by which others see the data, so it is decided as by a rule that masks while the data is held
- * back from the caller (docs/reference/reasons.md).
- */
-function decide(
-  grants: Grants,
-  permission: TokenPermission,
-  token: AccessibleToken,
-  reason: string | undefined,
-): TokenAccess {
-  const access = decideAlone(grants, permission, token, reason);
-  if (permission !== 'token:update' || !access.isGranted || access.transform !== 'reveal') return access;
-  return isHeldBack(grants, token, reason) ? { isGranted: true, transform: 'mask' } : access;
-}
-
 /**
  * Decides whether the caller has the permission on this token, and how the token's data is shown. The first rule by priority that covers
  * the token and grants the permission decides. Plain permissions come last, as one rule on `/` that masks, or reveals for token:use
@@ -115,15 +91,39 @@ export function decideTokenAccess(
   return { isGranted: true, transform: lesserOf(access.transform, shownAtMost) };
 }
 
+/**
+ * A change by `token:update` can set a mask by which others see the data, so it is decided as by a rule that masks while the data is held
+ * back from the caller (docs/reference/reasons.md).
+ */
 function decideByRights(
   principal: Principal,
   permission: TokenPermission,
   token: AccessibleToken,
 ): TokenAccess {
+  const access = decideByAllSides(principal, permission, token);
+  if (permission !== 'token:update' || !access.isGranted || access.transform !== 'reveal') return access;
+  return isHeldBack(principal, token) ? { isGranted: true, transform: 'mask' } : access;
+}
+
+/** A rule with `reason` or `break_glass` decides how the caller reads the token, and it is not shown its plaintext in another way. */
+function isHeldBack(principal: Principal, token: AccessibleToken): boolean {
+  const isHeldBackBy = (side: Grants): boolean =>
+    readingPermissions.some((each) => holdsBack(decidingRule(side, each, token), principal.reason));
+  if (!sidesOf(principal).some(isHeldBackBy)) return false;
+  return !(['token:read', 'token:search'] as const).some((each) =>
+    showsPlaintext(decideByAllSides(principal, each, token)),
+  );
+}
+
+function decideByAllSides(
+  principal: Principal,
+  permission: TokenPermission,
+  token: AccessibleToken,
+): TokenAccess {
   const { authorizer, reason } = principal;
-  const own = decide(principal, permission, token, reason);
+  const own = decideAlone(principal, permission, token, reason);
   if (!own.isGranted || !authorizer) return own;
-  const lent = decide(authorizer, permission, token, reason);
+  const lent = decideAlone(authorizer, permission, token, reason);
   if (!lent.isGranted) return lent;
   const transform = lesserOf(own.transform, lent.transform);
   const isBreakGlass = transform === 'reveal' && (own.isBreakGlass ?? lent.isBreakGlass);
@@ -135,7 +135,5 @@ const holdsAtAll = (grants: Grants, permission: Permission): boolean =>
   grants.rules.some((rule) => rule.permissions.includes(permission));
 
 /** Whether the caller has this permission on any entity. For tokens, `decideTokenAccess` then decides by the container. */
-export function can(principal: Principal, permission: Permission): boolean {
-  const { authorizer } = principal;
-  return holdsAtAll(principal, permission) && (!authorizer || holdsAtAll(authorizer, permission));
-}
+export const can = (principal: Principal, permission: Permission): boolean =>
+  sidesOf(principal).every((side) => holdsAtAll(side, permission));

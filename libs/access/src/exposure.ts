@@ -1,6 +1,6 @@
 import type { TokenPermission } from '@token-vault/contracts';
 import { decideTokenAccess, type AccessibleToken } from './decide.ts';
-import type { Grants, Principal } from './principal.ts';
+import { sidesOf, type Grants, type Principal } from './principal.ts';
 import { revealsPlainly } from './reason.ts';
 import type { TokenAccess } from './token-access.ts';
 import { byExposure } from './transforms.ts';
@@ -36,11 +36,6 @@ function revealsEverything(grants: Grants, permission: TokenPermission): boolean
 }
 
 /** Whether this permission shows the caller every token of the tenant in plaintext. */
-export function seesEverything(principal: Principal, permission: TokenPermission): boolean {
-  const { authorizer, shownAtMost } = principal;
-  return (
-    shownAtMost === undefined &&
-    revealsEverything(principal, permission) &&
-    (!authorizer || revealsEverything(authorizer, permission))
-  );
-}
+export const seesEverything = (principal: Principal, permission: TokenPermission): boolean =>
+  principal.shownAtMost === undefined &&
+  sidesOf(principal).every((side) => revealsEverything(side, permission));

@@ -42,3 +42,7 @@ export interface Principal extends Grants {
   /** The reason that the caller gives for this request (SVC-REASON). Rules may require one (docs/reference/reasons.md). */
   readonly reason?: string;
 }
+
+/** The grants that all must allow what the caller does: its own, and for a session also those of its authorizer. */
+export const sidesOf = (principal: Principal): readonly Grants[] =>
+  principal.authorizer ? [principal, principal.authorizer] : [principal];

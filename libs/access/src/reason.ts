@@ -1,5 +1,5 @@
 import type { AccessRule, TokenPermission } from '@token-vault/contracts';
-import type { Grants, Principal } from './principal.ts';
+import { sidesOf, type Principal } from './principal.ts';
 import type { TokenAccess } from './token-access.ts';
 import { lesserOf } from './transforms.ts';
 
@@ -33,14 +33,11 @@ export function decisionOf(
 }
 
 /** Whether a list or a search needs a reason: a rule by which its tokens may be shown requires one. */
-export function listNeedsReason(
-  { authorizer, reason, ...own }: Principal,
-  permission: TokenPermission,
-): boolean {
-  if (reason !== undefined) return false;
-  const demands = ({ rules }: Grants) =>
-    rules.some((rule) => rule.permissions.includes(permission) && needsReason(rule, permission));
-  return demands(own) || (authorizer !== undefined && demands(authorizer));
+export function listNeedsReason(principal: Principal, permission: TokenPermission): boolean {
+  if (principal.reason !== undefined) return false;
+  return sidesOf(principal).some(({ rules }) =>
+    rules.some((rule) => rule.permissions.includes(permission) && needsReason(rule, permission)),
+  );
 }
 
 /** By the rule, data is shown in plaintext only with a reason, which this request does not have, or with a webhook. */

@@ -13,3 +13,7 @@ export type TokenAccess =
       /** Set when a rule would grant the access with a reason. */
       readonly needsReason?: true;
     };
+
+/** The data is shown in plaintext, and not by a rule with `break_glass`. */
+export const showsPlaintext = (access: TokenAccess): boolean =>
+  access.isGranted && access.transform === 'reveal' && access.isBreakGlass !== true;

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import {
   checkGrants,
   decideTokenAccess,
-  searchableData,
+  isDataSearchable,
   seesEverything,
   seesMoreAfterMove,
   tokenVisibility,
@@ -103,7 +103,7 @@ describe('a rule with break_glass', () => {
 
   it('does not make hidden data searchable, nor count as seeing everything', () => {
     const caller = principal([rule({ break_glass: true, search_data: false })], reasoned);
-    expect(searchableData(caller)).toMatchObject({ rules: [{ isSearchable: false }] });
+    expect(isDataSearchable(caller, card)).toBe(false);
     expect(seesEverything(caller, 'token:read')).toBe(false);
     expect(seesEverything(principal([required], reasoned), 'token:read')).toBe(false);
   });
@@ -124,6 +124,21 @@ describe('a rule with break_glass', () => {
       });
     },
   );
+
+  it.each([
+    ['the session', 'the authorizer'],
+    ['the authorizer', 'the session'],
+  ])('masks a change by a session while %s needs a reason and %s is shown masks', (strictSide) => {
+    const changing = rule({ permissions: ['token:update'] });
+    const reading = { ...required, priority: 2, permissions: ['token:read' as const] };
+    const searching = rule({ priority: 3, permissions: ['token:search'] });
+    const strict = [changing, reading, searching];
+    const masking = [changing, { ...searching, transform: 'mask' as const, permissions: all }];
+    const [own, lent] = strictSide === 'the session' ? [strict, masking] : [masking, strict];
+    const session = principal(own, { authorizer: { permissions: [], rules: lent } });
+    expect(decideTokenAccess(session, 'token:search', card)).toEqual(masked);
+    expect(decideTokenAccess(session, 'token:update', card)).toEqual(masked);
+  });
 
   it.each([glass, required])('keeps its tokens from being moved to where no reason is asked', (strict) => {
     const rules = [{ ...strict, container: '/pci/' }, rule({ priority: 2, container: '/' })];

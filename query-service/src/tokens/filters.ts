@@ -39,20 +39,20 @@ function conditionHolds({ attribute, operator, value }: AccessRuleCondition): Sq
   return sql(operator === 'equals' ? `${column} = ?` : `starts_with(${column}, ?)`, wanted);
 }
 
-/** The tokens that terms over `data` may match, as a condition on `t`. The first rule that covers a token decides. */
+/** The tokens that terms over `data` may match, as a condition on `t`. It states in SQL the rule of `isDataSearchable`. */
 export function searchableCondition(searchable: SearchableData): Sql {
-  switch (searchable.kind) {
-    case 'all':
-      return sql('true');
-    case 'all-of':
-      return allOf(searchable.parts.map(searchableCondition));
-    case 'first-of':
-      return searchable.rules.reduceRight<Sql>(
-        (rest, { clause, isSearchable }) =>
-          sql(`case when ? then ${isSearchable} else ? end`, clauseCondition(clause), rest),
-        sql('true'),
-      );
-  }
+  if (searchable.kind === 'all') return sql('true');
+  const onAllSides = (property: 'isAllowed' | 'isRevealed', withoutRule: boolean): Sql =>
+    allOf(
+      searchable.sides.map((rules) =>
+        rules.reduceRight<Sql>(
+          (rest, rule) =>
+            sql(`case when ? then ${rule[property]} else ? end`, clauseCondition(rule.clause), rest),
+          sql(String(withoutRule)),
+        ),
+      ),
+    );
+  return anyOf([onAllSides('isAllowed', true), onAllSides('isRevealed', false)]);
 }
 
 /** The tokens of the tenant that exist at `now` and are visible to the caller. */
