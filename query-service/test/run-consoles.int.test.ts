@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
 import {
+  ReactorDeleted,
   ReactorInvoked,
   ReactorSucceeded,
   runConsolePlace,
@@ -35,11 +36,15 @@ beforeEach(async () => {
 });
 
 /** A run that the invoker asked for and that printed a line. */
-async function run(content: Partial<RunConsole> = {}, sealedFor?: string): Promise<string> {
+async function run(
+  content: Partial<RunConsole> = {},
+  sealedFor?: string,
+  reactorId: string = randomUUID(),
+): Promise<string> {
   const id = randomUUID();
   const append = <Type extends VaultEventType>(name: EventName<Type>, data: NewDataOf<Type>) =>
     vault.append(tenantId, streams.invocation(tenantId, id), name, data, invoker);
-  const run = { invocation_id: id, reactor_id: randomUUID() };
+  const run = { invocation_id: id, reactor_id: reactorId };
   const printed: RunConsole = {
     lines: [line],
     isCut: false,
@@ -82,6 +87,16 @@ describe('the lines of a run', () => {
     vault.clock.advance(60 * minuteMs - 1);
     expect((await get(id)).console).toEqual(shown);
     vault.clock.advance(1);
+    expect(await get(id)).not.toHaveProperty('console');
+  });
+
+  it('are gone when their reactor is deleted, whose configuration they may hold', async () => {
+    const reactorId = randomUUID();
+    const id = await run({}, undefined, reactorId);
+    expect((await get(id)).console).toEqual(shown);
+    const stream = streams.reactor(tenantId, reactorId);
+    await vault.append(tenantId, stream, ReactorDeleted, { reactor_id: reactorId, key_ids: [] }, invoker);
+    expect(await get(id)).toMatchObject({ id, state: 'succeeded' });
     expect(await get(id)).not.toHaveProperty('console');
   });
 

@@ -113,6 +113,21 @@ describe('a run', () => {
     expect(await linesOf(late, {}, { id: applicationId })).toMatch(withheld);
   });
 
+  it('no longer shows the lines when the reactor was deleted, whose configuration they may hold', async () => {
+    const code = 'module.exports = async (req) => { console.log(req.configuration.KEY); return {}; };';
+    const reactor = await vault.makeReactor(code, { configuration: { KEY: 'printed-secret' } });
+    const answer = await react(reactor);
+    const path = `/invocations/${idOf(answer)}`;
+    expect((await manager.expect(200, 'GET', path)).text).toContain('printed-secret');
+    await manager.expect(204, 'DELETE', `/reactors/${reactor}`);
+    const { body, text } = await manager.expect<ShownInvocation>(200, 'GET', path);
+    expect([body.state, body.console, text.includes('printed-secret')]).toEqual([
+      'succeeded',
+      undefined,
+      false,
+    ]);
+  });
+
   it('has the reason why a delivery was refused', async () => {
     const answer = await react(await newReactor('return {};'), { callback_url: 'https://10.0.0.1/' });
     expect(answer.status).toBe(202);
