@@ -13,12 +13,25 @@ import { sealFor } from '../src/transfer/sealing.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
 
-it('an import refuses an id that is an expression, and prints no control characters of the file', async () => {
+it('an import refuses an id that is an expression, tells of an id that two lines have, and prints no control characters of the file', async () => {
   const [dataDir, place] = [await createDataDirectory(), await createDataDirectory()];
   try {
     const { credentials } = await startStandaloneProcess({ dataDir });
     const key = path.join(place, 'key');
     await resultOf(dataDir, 'transfer', 'keygen', key);
+    // An import handles fewer lines at once than there are others, so it meets the second line of one id later, of the other at the same time.
+    const others = Array.from({ length: 40 }, (_, index) => ({
+      id: `other-${index}`,
+      type: 'token',
+      data: 'o',
+    }));
+    const twice = [
+      { id: 'adjacent', type: 'token', data: 'first' },
+      { id: 'adjacent', type: 'token', data: 'second' },
+      { id: 'early', type: 'token', data: 'first' },
+      ...others,
+      { id: 'early', type: 'token', data: 'second' },
+    ];
     const lines = [
       {
         format: 'token-vault export',
@@ -29,27 +42,32 @@ it('an import refuses an id that is an expression, and prints no control charact
       },
       { id: '{{ data }}', type: 'token', data: 'becomes an id' },
       { id: 'escaped', type: 'token', data: 'x', metadata: { '\u001B[2J\nimported: 999': 5 } },
-      { end: true, tokens: 2, left_out: 0 },
+      ...twice,
+      { end: true, tokens: 2 + twice.length, left_out: 0 },
     ];
     const plaintext = Readable.from([Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(''))]);
     const file = path.join(place, 'hostile');
     const recipient = (await readFile(`${key}.pub`, 'utf8')).trim();
     await writeFile(file, await sealFor([recipient], plaintext));
 
-    const { code, stdout } = await runCommand(dataDir, [
-      'import',
-      credentials.tenant_id,
-      file,
-      '--identity',
-      key,
-    ]);
-    expect(code).toBe(1);
+    const args = ['import', credentials.tenant_id, file, '--identity', key];
+    const { code, stdout, stderr } = await runCommand(dataDir, args);
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/4 tokens were not imported/)]);
     expect(stdout.trim().split('\n')).toEqual([
       'refused: {{ data }}: is not valid at id',
       'refused: escaped: is not valid at metadata.\u{FFFD}[2J\u{FFFD}imported: 999',
+      expect.stringMatching(
+        /^refused: adjacent: line [45]: id is also that of line [45], which was imported$/,
+      ),
+      'refused: early: line 47: id is also that of line 6, which was imported',
       'export: 00000000-0000-4000-8000-0000000000e7',
-      'imported: 0',
+      'imported: 42',
       'already there: 0',
+    ]);
+    const repeat = await runCommand(dataDir, args);
+    expect([repeat.code, repeat.stdout]).toEqual([
+      1,
+      stdout.replace('imported: 42', 'imported: 0').replace('already there: 0', 'already there: 42'),
     ]);
   } finally {
     await removeDataDirectory(dataDir);

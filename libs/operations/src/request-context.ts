@@ -72,7 +72,7 @@ export interface RequestContextOptions {
   readonly transactionId?: string | undefined;
   /** The operation of the table that runs; undefined for work without one. */
   readonly request?: string | undefined;
-  /** The invocation whose code sent the request. */
+  /** The invocation whose code sent the request, or the line of a file that an import reads. */
   readonly causationId?: string | undefined;
   readonly parents?: readonly ParentRun[] | undefined;
   readonly refusals?: RecordedRefusals | undefined;

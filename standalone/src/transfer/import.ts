@@ -36,12 +36,14 @@ export interface ImportReport {
 }
 
 const atOnce = 32;
+/** The header. */
+const linesBefore = 1;
 const actor = { kind: 'system', id: 'import' } as const;
 
 /**
  * Creates the tokens of an export by the command of a client, under their former ids. Nothing is created before the
  * whole file is proved genuine. A token that an earlier run created is not created again, even when it was deleted
- * since. An id that another token has is left alone and reported.
+ * since. An id that another token has, of the vault or of the file, is left alone and reported.
  * @throws TransferError, TenantKeysMissingError
  */
 export async function importTokens(options: ImportOptions): Promise<ImportReport> {
@@ -50,8 +52,8 @@ export async function importTokens(options: ImportOptions): Promise<ImportReport
   const counts = { imported: 0, already: 0, refused: 0 };
   let position: string | undefined;
   const importOne = createImport(options, header.export_id);
-  const take = async (value: unknown): Promise<void> => {
-    const outcome = await importOne(value);
+  const take = async (value: unknown, line: number): Promise<void> => {
+    const outcome = await importOne(value, line);
     counts[outcome.kind] += 1;
     if (outcome.kind === 'refused') options.onRefused(outcome.id, outcome.reason);
     if (outcome.kind === 'imported' && isLater(outcome.position, position)) position = outcome.position;
@@ -61,7 +63,8 @@ export async function importTokens(options: ImportOptions): Promise<ImportReport
     for (let at = 0; at < batch.length; at += atOnce) {
       signal.throwIfAborted();
       const portion = batch.slice(at, at + atOnce);
-      await Promise.all(portion.map(take));
+      const firstLine = done + linesBefore + 1;
+      await Promise.all(portion.map((value, index) => take(value, firstLine + index)));
       done += portion.length;
       options.onProgress?.(done, trailer.tokens);
     }
@@ -90,15 +93,24 @@ type Outcome =
   | { readonly kind: 'already' }
   | { readonly kind: 'refused'; readonly id: string; readonly reason: string };
 
-function createImport(options: ImportOptions, exportId: string): (value: unknown) => Promise<Outcome> {
+function createImport(
+  options: ImportOptions,
+  exportId: string,
+): (value: unknown, line: number) => Promise<Outcome> {
   const { store, tenantId, clock } = options;
   const { createToken } = createCommandHandlers(options);
   if (!createToken) throw new Error('there is no command to create tokens');
   const principal = operator(tenantId);
-  const contextNow = (): RequestContext =>
-    createRequestContext({ principal, traceId: exportId, now: clock.now() });
+  const contextOf = (line: number): RequestContext =>
+    createRequestContext({ principal, traceId: exportId, causationId: String(line), now: clock.now() });
+  const doneBefore = async (id: string, line: number): Promise<Outcome | undefined> => {
+    const by = await importedLine(store, tenantId, id, exportId);
+    if (by === undefined) return undefined;
+    if (by === 'unknown' || by === String(line)) return { kind: 'already' };
+    return { kind: 'refused', id, reason: `line ${line}: id is also that of line ${by}, which was imported` };
+  };
 
-  return async (value) => {
+  return async (value, line) => {
     const parsed = createTokenBody.safeParse(value);
     // An id that is an expression would give another id at each import.
     if (!parsed.success || parsed.data.id === undefined || containsExpression(parsed.data.id)) {
@@ -113,17 +125,17 @@ function createImport(options: ImportOptions, exportId: string): (value: unknown
       deduplicate_token: false,
     };
     const id = parsed.data.id;
-    if (await isImported(store, tenantId, id, exportId)) return { kind: 'already' };
+    const before = await doneBefore(id, line);
+    if (before) return before;
     try {
       const input = { params: undefined, query: undefined, body };
-      const { position } = await createToken(input, contextNow());
+      const { position } = await createToken(input, contextOf(line));
       return { kind: 'imported', position };
     } catch (error) {
-      // Another run of the same import may have created the token first.
-      if (error instanceof ConflictError && (await isImported(store, tenantId, id, exportId)))
-        return { kind: 'already' };
       if (!(error instanceof DomainError)) throw error;
-      return { kind: 'refused', id, reason: reasonOf(error) };
+      // Another run of the same import, or another line, may have created the token first.
+      const meanwhile = error instanceof ConflictError ? await doneBefore(id, line) : undefined;
+      return meanwhile ?? { kind: 'refused', id, reason: reasonOf(error) };
     }
   };
 }
@@ -139,18 +151,19 @@ function reasonOf({ message, errors }: DomainError): string {
 }
 
 /**
- * Every event of an import has the id of its export as its trace id. A request of a caller may have the same trace id
- * too.
+ * The number of the line from which the export created the token: 'unknown' when an older release did, undefined when it did not. Every event of
+ * an import has the id of its export as its trace id and the line as its cause. A request of a caller may have the same trace id too.
  */
-async function isImported(
+async function importedLine(
   store: EventStore,
   tenantId: string,
   tokenId: string,
   exportId: string,
-): Promise<boolean> {
+): Promise<string | undefined> {
   for await (const { metadata } of store.readStream(streams.token(tenantId, tokenId)))
-    if (metadata.correlation_id === exportId && isDeepStrictEqual(metadata.actor, actor)) return true;
-  return false;
+    if (metadata.correlation_id === exportId && isDeepStrictEqual(metadata.actor, actor))
+      return metadata.causation_id ?? 'unknown';
+  return undefined;
 }
 
 /** The operator may create tokens in any container. The log names the import. */
