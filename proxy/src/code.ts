@@ -132,30 +132,30 @@ export class ProxyCode {
     return transformedAnswer(answer, (args) => this.#run(proxy, { part: 'response', code, args }));
   }
 
-  /** The request that code made may hold data of the tokens that it was shown. @throws ConflictError when such a token is gone */
+  /** The request that code made may hold data of the tokens that it was shown. Code may delete those that it made itself. @throws ConflictError */
   requireThere(context: RequestContext): Promise<void> {
-    return this.#requireThere(this.#given, context);
+    const isMade = isAmong(this.#seen.filter((token) => this.#isMaking(token)));
+    return this.#requireThere(this.#deleted.filter(isMade), context);
   }
 
   /** So may the answer. Code may give the data of a token that it has deleted itself: it is used once. @throws ConflictError */
   requireThereForAnswer(context: RequestContext): Promise<void> {
-    const isDeleted = isAmong(this.#deleted);
-    const left = this.#given.filter((token) => !isDeleted(token));
-    return this.#requireThere(left, context);
+    return this.#requireThere(this.#deleted, context);
   }
 
-  /**
-   * The tokens that the code was shown. It may delete those that it made itself. A token that is older than the exchange was not made by it,
-   * but found as a duplicate.
-   */
+  /** Whether the code made the token then. A token that is older than the exchange was not made by it, but found as a duplicate. */
+  #isMaking(token: SeenToken): boolean {
+    return isMadeByCode(token) && (token.createdAt ?? '') >= this.#context.now.toISOString();
+  }
+
+  /** The tokens that the code was given. One that it made and was given later may hold data of others by then. */
   get #given(): readonly SeenToken[] {
-    const seen = this.#seen;
-    const begunAt = this.#context.now.toISOString();
-    const isMade = isAmong(seen.filter((each) => isMadeByCode(each) && (each.createdAt ?? '') >= begunAt));
-    return seen.filter((token) => !onlyDecides(token) && !isMade(token));
+    return this.#seen.filter((token) => !onlyDecides(token) && !this.#isMaking(token));
   }
 
-  async #requireThere(given: readonly SeenToken[], context: RequestContext): Promise<void> {
+  async #requireThere(without: readonly TokenIdentity[], context: RequestContext): Promise<void> {
+    const isLeftOut = isAmong(without);
+    const given = this.#given.filter((token) => !isLeftOut(token));
     if (given.length > 0 && !(await this.#dependencies.areThere(given, context)))
       throw new ConflictError('conflict', 'A token that the code was shown was deleted meanwhile.');
   }

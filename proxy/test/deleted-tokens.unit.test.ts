@@ -30,8 +30,8 @@ const context = createRequestContext({
   now: new Date('2030-01-01T00:00:00.500Z'),
 });
 
-/** Whether the answer of code that was shown these tokens is given, when none of them is there any more. */
-async function isGiven(tokens: readonly SeenToken[], deleted: readonly TokenIdentity[]): Promise<boolean> {
+/** The code of a proxy that was shown these tokens, and deleted some. None of them is there any more. */
+async function codeOf(tokens: readonly SeenToken[], deleted: readonly TokenIdentity[]): Promise<ProxyCode> {
   const code = new ProxyCode(
     {
       clock: manualClock(),
@@ -57,15 +57,26 @@ async function isGiven(tokens: readonly SeenToken[], deleted: readonly TokenIden
     context,
   );
   await code.answer({ status: 200, headers: [], body: Readable.from([]) });
-  return code.requireThereForAnswer(context).then(
+  return code;
+}
+
+const isDone = (work: Promise<void>): Promise<boolean> =>
+  work.then(
     () => true,
     () => false,
   );
-}
+
+/** Whether the answer of the code is given. */
+const isGiven = async (...code: Parameters<typeof codeOf>): Promise<boolean> =>
+  isDone((await codeOf(...code)).requireThereForAnswer(context));
+/** Whether the request that the code made leaves. */
+const isSent = async (...code: Parameters<typeof codeOf>): Promise<boolean> =>
+  isDone((await codeOf(...code)).requireThere(context));
 
 const [early, late] = ['2030-01-01T00:00:00.000Z', '2030-01-01T00:00:01.000Z'];
 const shown = { applicationId: 'app', permission: 'token:read', transform: 'reveal' } as const;
 const token = { id: 'tok', createdAt: early, shown };
+const made = { id: 'tok', createdAt: late };
 
 describe('the answer of code that was shown a token which is gone', () => {
   it('is given only when the code has deleted that token itself', async () => {
@@ -81,9 +92,14 @@ describe('the answer of code that was shown a token which is gone', () => {
   });
 
   it('is given when the code has made that token, and withheld when it has made another one of its id', async () => {
-    const made = { id: 'tok', createdAt: late };
-    expect(await isGiven([made, { ...made, shown }], [])).toBe(true);
+    expect(await isGiven([made], [])).toBe(true);
+    expect(await isGiven([{ ...made, shown: { ...shown, permission: 'token:create' } }], [])).toBe(true);
     expect(await isGiven([token, made], [])).toBe(false);
+  });
+
+  it('is withheld when the code has made that token and read it later, but given when the code has deleted it', async () => {
+    expect(await isGiven([made, { ...made, shown }], [])).toBe(false);
+    expect(await isGiven([made, { ...made, shown }], [made])).toBe(true);
   });
 
   it('is withheld when the code was given that token as a duplicate of what it wrote', async () => {
@@ -93,5 +109,15 @@ describe('the answer of code that was shown a token which is gone', () => {
   it('is withheld when it is not known which token of the id it was', async () => {
     expect(await isGiven([{ id: 'tok', shown }], [{ id: 'tok', createdAt: early }])).toBe(false);
     expect(await isGiven([{ id: 'tok', shown }, { id: 'tok' }], [])).toBe(false);
+  });
+});
+
+describe('the request of code that was shown a token which is gone', () => {
+  it('leaves only when the code has made that token, and has not read it or has deleted it', async () => {
+    expect(await isSent([token], [])).toBe(false);
+    expect(await isSent([token], [{ id: 'tok', createdAt: early }])).toBe(false);
+    expect(await isSent([made], [])).toBe(true);
+    expect(await isSent([made, { ...made, shown }], [])).toBe(false);
+    expect(await isSent([made, { ...made, shown }], [made])).toBe(true);
   });
 });

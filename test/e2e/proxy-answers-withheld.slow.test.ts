@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { Proxy, Token } from '@token-vault/contracts';
 import { cardNumber, cardToken, type Client, waitUntil } from '@token-vault/test-support';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -23,7 +24,7 @@ let reader: Caller;
 const application = (permissions: readonly string[]) => vault.makeApplication({ permissions });
 
 beforeAll(async () => {
-  owner = (await application(['token:create', 'token:delete'])).client;
+  owner = (await application(['token:create', 'token:update', 'token:delete'])).client;
   caller = await application(['token:use']);
   reader = await vault.makeApplication({ rules: [rule()], permissions: ['token:delete'] });
   await vault.setTenant({ proxy_destinations: destination.url });
@@ -82,13 +83,21 @@ async function invoke({ parts, path }: Exchange, tokenId: string) {
   return { status, hasData: text.includes(number) };
 }
 
-/** `meanwhile` is done when the code has read the token, and before the answer. */
-async function answerAfter(exchange: Exchange, tokenId: string, meanwhile: () => Promise<unknown>) {
+/** Each of `meanwhile` is done while the exchange waits the next time: the last one when the code has read the token, and before the answer. */
+async function answerAfter(
+  exchange: Exchange,
+  tokenId: string,
+  ...meanwhile: readonly (() => Promise<unknown>)[]
+) {
   forget();
   const answer = invoke(exchange, tokenId);
-  await waitUntil(() => release !== undefined, { what: 'the held request' });
-  await meanwhile();
-  release?.();
+  for (const step of meanwhile) {
+    await waitUntil(() => release !== undefined, { what: 'the held request' });
+    await step();
+    const goOn = release;
+    forget();
+    goOn?.();
+  }
   return answer;
 }
 
@@ -234,5 +243,36 @@ describe('an answer of code that has read a token', () => {
     const exchange = { parts: responseBy(read, wait, again, give), path: 'x' };
     const answer = await answerAfter(exchange, id, () => deleted(id));
     expect(answer).toEqual({ status: 409, hasData: false });
+  });
+});
+
+describe.each(['response', 'request'])('what the code of a %s gives of a token that it has made', (part) => {
+  const make = `await svc.tokens.create({ id: configuration.ID, type: 'token', data: { other: true } });`;
+  const exchange = (...steps: readonly string[]) => ({
+    parts: { [part]: { code: functionOf([make, ...steps].join('\n')) } },
+    path: 'x',
+  });
+  const newId = () => `made-${randomUUID()}`;
+  /** Another puts data into it. */
+  const filled = (id: string) => owner.expect(200, 'PATCH', `/tokens/${id}`, { body: { data: { number } } });
+
+  it('is withheld when another has put data into it, and has deleted it after the code has read the data', async () => {
+    const id = newId();
+    const reading = exchange(wait, read, wait, give);
+    const answer = await answerAfter(
+      reading,
+      id,
+      () => filled(id),
+      () => deleted(id),
+    );
+    expect(answer).toEqual({ status: 409, hasData: false });
+  });
+
+  it('is given when another has deleted it before the code has read it, and when the code deletes it', async () => {
+    const id = newId();
+    const giveOther = `return { raw: { body: { other: true } } };`;
+    expect((await answerAfter(exchange(wait, giveOther), id, () => deleted(id))).status).toBe(200);
+    const remove = 'await svc.tokens.delete(configuration.ID);';
+    expect((await invoke(exchange(read, remove, give), newId())).status).toBe(200);
   });
 });
