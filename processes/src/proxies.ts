@@ -38,7 +38,7 @@ export function openProxy(
   const principals = createPrincipals({ pool, store, keyRing, clock, watch });
   const findApplication: typeof principals.application = (...asked) => principals.application(...asked);
   const findActor: typeof principals.byActor = (...asked) => principals.byActor(...asked);
-  const decideSeen = createSeenTokens({ store, keyRing, clock, audit, findActor });
+  const decisionOnSeen = createSeenTokens({ store, keyRing, clock, audit, findActor });
   const findProxy = createProxyFinder({ store, keyRing });
   const operations = openReactorOperations(context, parts, principals);
   const proxy = createProxyHandlers({
@@ -57,7 +57,7 @@ export function openProxy(
     findProxy: async (tenantId, id) => usable(tenantId, await findProxy(tenantId, id), findApplication),
     runCode: createProxyCode(audit, { sandbox: reactors.sandbox, fetch: ofCode.fetch, operations }),
     areThere: (tokens, asked) => tokenUse.areThere(tokens, { ...asked, now: clock.now() }),
-    refuseSeen: async (tokens, asked) => (await decideSeen(tokens, asked.now, asked)).refusal,
+    decisionOnSeen: (tokens, asked) => decisionOnSeen(tokens, asked.now, asked),
   });
   closers.add(proxy, (it) => it.close());
   // Closed before the proxy waits for its records, so that the requests under way end.

@@ -33,15 +33,17 @@ type Guess = <Result>(
   work: () => Promise<Result>,
 ) => Promise<Result>;
 
+type DecideSeen = () => Promise<{ readonly refusal: ForbiddenError | undefined }>;
+
 export interface CodeDependencies {
   readonly clock: Clock;
   readonly runCode: RunCode;
   readonly guess: Guess;
-  /** About the first of these tokens that the application of the code may not be shown now as the code was shown it. */
-  readonly refuseSeen: (
-    tokens: readonly SeenToken[],
-    context: RequestContext,
-  ) => Promise<ForbiddenError | undefined>;
+  /**
+   * Reads these tokens, which may take seconds. Gives the function that then finds the rights of the application of the code. It refuses about the
+   * first token that the application may not be shown now as the code was shown it.
+   */
+  readonly decisionOnSeen: (tokens: readonly SeenToken[], context: RequestContext) => Promise<DecideSeen>;
   /** Whether none of these tokens has been deleted or has expired. */
   readonly areThere: (tokens: readonly SeenToken[], context: RequestContext) => Promise<boolean>;
   /** Uses tokens for callers, and records it. @throws ForbiddenError; ValidationError when they have too much data */
@@ -161,8 +163,9 @@ export class ProxyCode {
   }
 
   /** The answer may hold data of the tokens that the code was shown. */
-  async refusalOfSeen(context: RequestContext): Promise<ForbiddenError | undefined> {
-    return this.#seen.length === 0 ? undefined : this.#dependencies.refuseSeen(this.#seen, context);
+  async decisionOnSeen(context: RequestContext): Promise<DecideSeen> {
+    if (this.#seen.length === 0) return async () => ({ refusal: undefined });
+    return this.#dependencies.decisionOnSeen(this.#seen, context);
   }
 
   /** Nothing that a cvc may have gone into leaves after the end of the cvc. */

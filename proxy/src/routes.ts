@@ -200,11 +200,8 @@ class Proxy {
    */
   async #requireSendable(going: Leaving, context: RequestContext, code: ProxyCode): Promise<void> {
     const { template, madeAt } = going;
-    const there = Promise.all([
-      this.#dependencies.checkTokens(template.references, context, madeAt),
-      code.requireThere(context),
-    ]);
-    await decideOn(there, this.#decisionOn(going, context, code));
+    const checking = this.#dependencies.checkTokens(template.references, context, madeAt);
+    await decideOn(this.#decisionOn(going, context, code), checking, () => code.requireThere(context));
   }
 
   /** Decides again by the rights and the destination of this moment, and by the last state of each token. @throws DomainError */
@@ -221,12 +218,13 @@ class Proxy {
     code: ProxyCode,
     tokenIds: readonly string[] = [...template.references.tokens.keys()],
   ): Promise<() => Promise<void>> {
-    const refusalOfSeen = await code.refusalOfSeen(context);
+    const decideSeen = await code.decisionOnSeen(context);
     const decideUse = await this.#dependencies.decisionOnUse(tokenIds, context);
     return async () => {
+      const seen = await decideSeen();
       const present = (await context.renewed()) ?? context;
       await requireStanding(present);
-      const refusal = decideUse(present) ?? refusalOfSeen ?? code.refusalOfCvc();
+      const refusal = decideUse(present) ?? seen.refusal ?? code.refusalOfCvc();
       if (refusal) throw refusal;
     };
   }
@@ -240,7 +238,7 @@ class Proxy {
     const requireStanding = going.proxy ? going.requireStanding : () => undefined;
     const decided = (await context.renewed()) === undefined ? [] : undefined;
     const decision = this.#decisionOn({ ...going, requireStanding }, context, code, decided);
-    await decideOn(code.requireThereForAnswer(context), decision);
+    await decideOn(decision, undefined, () => code.requireThereForAnswer(context));
   }
 
   /** The caller does not wait for this record. When it cannot be written, the log lacks it. */
@@ -263,14 +261,22 @@ class Proxy {
 }
 
 /**
- * Decides by the present rights first, then by whether tokens are there. Both readings are begun together, so that they share one look at each
- * token. @throws DomainError
+ * Decides by the present rights first, then by whether tokens are there. `checking` is begun together with the reading of `decision`, so that they
+ * share one look at each token. The tokens that code was shown are looked at after that reading: it may take long, by the tokens that the request
+ * names. @throws DomainError
  */
-async function decideOn(there: Promise<unknown>, decision: Promise<() => Promise<void>>): Promise<void> {
-  there.catch(() => undefined);
+async function decideOn(
+  decision: Promise<() => Promise<void>>,
+  checking: Promise<unknown> | undefined,
+  requireThere: () => Promise<void>,
+): Promise<void> {
+  checking?.catch(() => undefined);
   const decide = await decision;
+  await checking?.catch(() => undefined);
+  const there = requireThere();
   await there.catch(() => undefined);
   await decide();
+  await checking;
   await there;
 }
 

@@ -41,7 +41,7 @@ async function codeOf(tokens: readonly SeenToken[], deleted: readonly TokenIdent
         return {};
       },
       guess: (_context, _isMiss, work) => work(),
-      refuseSeen: async () => undefined,
+      decisionOnSeen: async () => async () => ({ refusal: undefined }),
       areThere: async (asked) => asked.length === 0,
       useNamed: async () => undefined,
     },

@@ -67,7 +67,7 @@ function openProxy(options: EgressBrokerOptions) {
     checkTokens: async () => undefined,
     decisionOnUse: async () => () => undefined,
     useNamed: async () => undefined,
-    refuseSeen: async () => undefined,
+    decisionOnSeen: async () => async () => ({ refusal: undefined }),
     areThere: async () => true,
     findProxy: async () => ({
       id,

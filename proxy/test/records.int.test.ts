@@ -21,6 +21,7 @@ import { manualClock, waitUntil } from '@token-vault/test-support';
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -126,7 +127,7 @@ function openProxy(change: Partial<ProxyDependencies> = {}) {
     checkTokens: async () => undefined,
     decisionOnUse: async () => () => undefined,
     useNamed: async () => undefined,
-    refuseSeen: async () => undefined,
+    decisionOnSeen: async () => async () => ({ refusal: undefined }),
     areThere: async () => true,
     findProxy: () => Promise.reject(new Error('there are none')),
     runCode: () => Promise.reject(new Error('there is no code')),
@@ -155,6 +156,20 @@ function openProxy(change: Partial<ProxyDependencies> = {}) {
       : proxy.handlers.invokeProxy({ ...request, params: { id: proxyId } }, context);
   };
 }
+
+const findProxyWith =
+  (part: 'requestCode' | 'responseCode'): ProxyDependencies['findProxy'] =>
+  async (_tenantId, id) => ({
+    id,
+    revision: 0,
+    destination: url,
+    destinations: [],
+    requestCode: undefined,
+    responseCode: undefined,
+    applicationId: undefined,
+    configuration: async () => ({}),
+    [part]: 'code',
+  });
 
 describe('the record of a proxied request', () => {
   it('is in the log when the first byte arrives, with the use of the token; the end follows', async () => {
@@ -248,17 +263,7 @@ describe('a cvc that ends while the request is under way', () => {
 
   /** A proxy with code that is shown the cvc, and runs until it has ended. */
   const withCode = (part: 'requestCode' | 'responseCode'): Partial<ProxyDependencies> => ({
-    findProxy: async (_tenantId, id) => ({
-      id,
-      revision: 0,
-      destination: url,
-      destinations: [],
-      requestCode: undefined,
-      responseCode: undefined,
-      applicationId: undefined,
-      configuration: async () => ({}),
-      [part]: 'code',
-    }),
+    findProxy: findProxyWith(part),
     async runCode({ onSeen, parents }) {
       onSeen({ tokens: [], isComplete: true, cvcEndsAt });
       expect(parents()).toMatchObject([{ cvcEndsAt }]);
@@ -289,6 +294,43 @@ describe('a cvc that ends while the request is under way', () => {
   ] as const)('while code has it (%s): 403', async (part, sent) => {
     const asked = openProxy(withCode(part))(randomUUID(), undefined, randomUUID());
     await expect(asked).rejects.toMatchObject(refused);
+    expect(arrivals).toHaveLength(sent);
+  });
+});
+
+describe('a withdrawal while the tokens are read that the request names, after code was shown another token', () => {
+  const shown = { applicationId: 'app', permission: 'token:read', transform: 'reveal' } as const;
+  const seen = { id: 'seen', createdAt: '2029-01-01T00:00:00.000Z', shown };
+
+  it.each([
+    ['requestCode', 'narrowed', 'forbidden', 0],
+    ['requestCode', 'deleted', 'conflict', 0],
+    ['responseCode', 'narrowed', 'forbidden', 1],
+    ['responseCode', 'deleted', 'conflict', 1],
+  ] as const)('%s, %s: %s, and requests sent: %i', async (part, withdrawal, code, sent) => {
+    const tenantId = randomUUID();
+    const principal = principalOf(tenantId);
+    let hasRun = false;
+    let withdrawn: typeof withdrawal | undefined;
+    const proxy = openProxy({
+      findProxy: findProxyWith(part),
+      async runCode({ onSeen }) {
+        onSeen({ tokens: [seen], isComplete: true });
+        hasRun = true;
+        return { raw: {} };
+      },
+      async decisionOnUse() {
+        await nextTurn();
+        if (hasRun) withdrawn = withdrawal;
+        return () => undefined;
+      },
+      decisionOnSeen: async () => async () => ({
+        refusal: withdrawn === 'narrowed' ? new ForbiddenError('narrowed') : undefined,
+      }),
+      areThere: async () => withdrawn !== 'deleted',
+    });
+    const renewed = async () => createRequestContext({ principal, traceId: 't', now: new Date() });
+    await expect(proxy(tenantId, renewed, randomUUID())).rejects.toMatchObject({ code });
     expect(arrivals).toHaveLength(sent);
   });
 });

@@ -63,7 +63,7 @@ describe('the result of a run that code asked for', () => {
       findInvoker: async (ofTenant, actor) => invoker(ofTenant, actor),
       decisionOnUse: async () => () => undefined,
       refuseOwner: async () => undefined,
-      decideSeen: nothingSeen,
+      decisionOnSeen: nothingSeen,
       async fetch(request) {
         await request.permit?.();
         sent.push(Buffer.from(request.body ?? '').toString());
@@ -100,7 +100,7 @@ describe('a delivery of a result that may hold a cvc', () => {
       findInvoker: async (ofTenant, actor) => invoker(ofTenant, actor),
       decisionOnUse: async () => () => undefined,
       refuseOwner: async () => undefined,
-      async decideSeen(...asked) {
+      async decisionOnSeen(...asked) {
         readings += 1;
         if (readings === nth) fixture.clock.set(new Date(end));
         return nothingSeen(...asked);

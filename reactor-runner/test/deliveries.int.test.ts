@@ -36,7 +36,7 @@ function deliveries(
     findInvoker: async (ofTenant, actor) => invoker(ofTenant, actor),
     decisionOnUse: async () => () => undefined,
     refuseOwner: async () => undefined,
-    decideSeen: nothingSeen,
+    decisionOnSeen: nothingSeen,
     fetch,
     ...rights,
   });
@@ -154,7 +154,7 @@ describe('a delivery', () => {
     let isThere = true;
     return {
       findInvoker: async (ofTenant, actor) => (isThere ? invoker(ofTenant, actor) : undefined),
-      decideSeen(...asked) {
+      decisionOnSeen(...asked) {
         isThere = false;
         return nothingSeen(...asked);
       },
@@ -195,8 +195,8 @@ describe('a delivery', () => {
   it('that is refused has the application on record that lost a right to what the code was shown', async () => {
     const lacking = { actor: { kind: 'application', id: 'reader' }, permission: 'token:read' } as const;
     const refusal = new ForbiddenError('not any more', card, lacking);
-    const decideSeen = async () => ({ refusal, record: () => Promise.resolve() });
-    await deliveries(() => answer(204), { decideSeen }).deliver(tenantId, invocation.id);
+    const decisionOnSeen = async () => async () => ({ refusal, record: () => Promise.resolve() });
+    await deliveries(() => answer(204), { decisionOnSeen }).deliver(tenantId, invocation.id);
     expect((await fixture.eventsOf(invocation)).slice(-2)).toMatchObject([
       {
         type: 'AccessDenied',

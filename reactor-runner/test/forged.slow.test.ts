@@ -118,7 +118,7 @@ describe('the result of a run', () => {
       ...fixture,
       store,
       findInvoker,
-      decideSeen: nothingSeen,
+      decisionOnSeen: nothingSeen,
       decisionOnUse: () => Promise.resolve(() => undefined),
       refuseOwner: () => Promise.resolve(undefined),
       fetch: ({ url }) => {

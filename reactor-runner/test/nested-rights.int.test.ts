@@ -1,7 +1,7 @@
-import { setTimeout as delay } from 'node:timers/promises';
-import { newId, type ParentRun } from '@token-vault/contracts';
+import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
+import { ForbiddenError, newId, type ParentRun } from '@token-vault/contracts';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import type { DecideSeen } from '../src/runs/ports.ts';
+import type { DecisionOnSeen } from '../src/runs/ports.ts';
 import { createRunnerFixture, invoker, nothingSeen, type RunnerFixture } from './runner-fixture.ts';
 
 const url = 'https://receiver.example/hook';
@@ -33,7 +33,7 @@ it.each([false, true])(
       seen: [{ id: 'quickly read' }],
       isSeenComplete: true,
     };
-    const decideSeen: DecideSeen = async (seen, ...more) => {
+    const decisionOnSeen: DecisionOnSeen = async (seen, ...more) => {
       if (isSending && seen.length === 0) {
         // The tokens of the inner run take longer than the search for the rights of the outer one, if that has begun.
         await Promise.race([rightsFound.promise, delay(50)]);
@@ -43,7 +43,7 @@ it.each([false, true])(
     };
     const invocation = await fixture.invoke({}, undefined, { parents: [outer] });
     const runner = fixture.runner({
-      decideSeen,
+      decisionOnSeen,
       async findInvoker(ofTenant, actor) {
         if (actor.id !== 'outer') return invoker(ofTenant, actor);
         if (isSending) rightsFound.resolve();
@@ -56,6 +56,39 @@ it.each([false, true])(
       },
     });
     await runner.handle(await fixture.historyOf(invocation));
+    expect(sent).toBe(isWithdrawn ? 0 : 1);
+  },
+);
+
+it.each([false, true])(
+  'a run sends nothing when its application lost its rights while the tokens of the arguments were read: %s',
+  async (isWithdrawn) => {
+    let sent = 0;
+    let isSending = false;
+    let hasRights = true;
+    fixture.sandbox = async ({ hostCalls }) => {
+      isSending = true;
+      await hostCalls.fetch?.({ url, method: 'POST', headers: [], body: new Uint8Array() });
+      return { kind: 'succeeded', result: { raw: null }, console: { lines: [], truncated: false } };
+    };
+    const runner = fixture.runner({
+      findInvoker: async (ofTenant, actor) => invoker(ofTenant, actor),
+      async decisionOnUse() {
+        await nextTurn();
+        if (isSending && isWithdrawn) hasRights = false;
+        return () => undefined;
+      },
+      decisionOnSeen: async () => async () => ({
+        refusal: hasRights ? undefined : new ForbiddenError('narrowed'),
+        record: async () => undefined,
+      }),
+      async fetch({ permit }) {
+        await permit?.();
+        sent += 1;
+        return answered;
+      },
+    });
+    await runner.handle(await fixture.historyOf(await fixture.invoke({})));
     expect(sent).toBe(isWithdrawn ? 0 : 1);
   },
 );

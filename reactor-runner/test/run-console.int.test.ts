@@ -95,7 +95,7 @@ describe('the printed lines of a run', () => {
       findInvoker: (ofTenant, actor) => Promise.resolve(invoker(ofTenant, actor)),
       decisionOnUse: () => Promise.resolve(() => undefined),
       refuseOwner: () => Promise.resolve(undefined),
-      decideSeen: nothingSeen,
+      decisionOnSeen: nothingSeen,
     }).deliver(tenantId, invocation.id);
     const outcome = (await fixture.eventsOf(invocation)).find(({ type }) => type === 'ReactorSucceeded');
     await expect(fixture.open(invocation, 'outcome', fieldsOf(outcome)['result'])).rejects.toThrow(

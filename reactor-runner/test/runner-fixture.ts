@@ -35,7 +35,7 @@ import type { EventStore, RecordedEvent } from '@token-vault/event-store';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
 import { silentLogger } from '@token-vault/observability';
 import { createTestDatabase, createTestPool, manualClock, type ManualClock } from '@token-vault/test-support';
-import type { DecideSeen } from '../src/runs/ports.ts';
+import type { DecisionOnSeen } from '../src/runs/ports.ts';
 import { readHistory, type Invocation, type InvocationHistory } from '../src/runs/invocation.ts';
 import { Runs, type RunDependencies } from '../src/runs/run.ts';
 import type { RunRequest, RunOutcome } from '../src/sandbox/index.ts';
@@ -77,7 +77,10 @@ const template = {
 const succeeded: RunOutcome = { kind: 'succeeded', result: {}, console: { lines: [], truncated: false } };
 
 /** For runs whose code was shown no token. */
-export const nothingSeen: DecideSeen = async () => ({ refusal: undefined, record: async () => undefined });
+export const nothingSeen: DecisionOnSeen = async () => async () => ({
+  refusal: undefined,
+  record: async () => undefined,
+});
 
 /** Every invoker may still use all tokens. */
 export const invoker = (ofTenant: string, actor: Actor): Principal => ({
@@ -207,7 +210,7 @@ export async function createRunnerFixture(): Promise<RunnerFixture> {
         decisionOnUse: () => Promise.resolve(() => undefined),
         useNamed: () => Promise.resolve(),
         refuseOwner: () => Promise.resolve(undefined),
-        decideSeen: nothingSeen,
+        decisionOnSeen: nothingSeen,
         openTokens: () => Promise.resolve({ tokens: Promise.resolve(new Map()), use: [], madeAt: new Map() }),
         operations: {
           asApplication: () => Promise.reject(new Error('not in this test')),

@@ -20,7 +20,7 @@ import {
   type Path,
   type RequestContext,
 } from '@token-vault/operations';
-import type { DecideSeen } from '../tokens/seen.ts';
+import type { DecisionOnSeen } from '../tokens/seen.ts';
 import type { RefuseOwner } from './code-owner.ts';
 import type { OutcomeEvent } from './state.ts';
 import type { TokenUse } from './token-use.ts';
@@ -141,7 +141,7 @@ function answerFrom(
 export interface AnswerDependencies {
   readonly keyRing: Pick<KeyRing, 'open'>;
   readonly tokenUse: Pick<TokenUse, 'decisionOn'>;
-  readonly decideSeen: DecideSeen;
+  readonly decisionOnSeen: DecisionOnSeen;
   readonly refuseOwner: RefuseOwner;
 }
 
@@ -191,19 +191,20 @@ async function decidedAnswer(
     opening = openOutcome(dependencies.keyRing, ended.asked, ended.outcome),
   }: Deciding,
 ): Promise<Answer> {
-  const { keyRing, tokenUse, decideSeen, refuseOwner } = dependencies;
+  const { keyRing, tokenUse, decisionOnSeen, refuseOwner } = dependencies;
   const { asked, outcome, usedTokenIds, since } = ended;
   const owner = { reactorId: asked.reactorId, revision: asked.reactorRevision };
   opening.catch(() => undefined);
   const decideUse = isUseDecided ? undefined : await tokenUse.decisionOn(usedTokenIds, since, context);
   // The readings were recorded during the run. `record` is for showings after the first.
-  const seen = await opening.then(
-    (content) => decideSeen(content.seen, since, context),
+  const decideSeen = await opening.then(
+    (content) => decisionOnSeen(content.seen, since, context),
     () => undefined,
   );
-  // The rights of the caller, and whether the reactor is there, are found last: what was found before took time.
+  // The rights, and whether the reactor is there, are found last: what was read before took time.
   const present = (await context.renewed()) ?? context;
   const atMs = performance.now();
+  const seen = await decideSeen?.();
   const refusal = decideUse?.(present) ?? (await refuseOwner(asked.tenantId, owner, since)) ?? seen?.refusal;
   if (refusal) throw refusal;
   let content = await opening;

@@ -89,9 +89,9 @@ export class Invocations {
     this.#store = dependencies.store;
     this.#keyRing = dependencies.keyRing;
     this.#tokenUse = createTokenUse(dependencies);
-    const decideSeen = createSeenTokens(dependencies);
+    const decisionOnSeen = createSeenTokens(dependencies);
     const refuseOwner = createOwnerDecision(dependencies);
-    this.#answering = { keyRing: this.#keyRing, tokenUse: this.#tokenUse, decideSeen, refuseOwner };
+    this.#answering = { keyRing: this.#keyRing, tokenUse: this.#tokenUse, decisionOnSeen, refuseOwner };
     this.#outcomes = dependencies.outcomes;
     this.#allowsPlainHttp = dependencies.allowsPlainHttp;
     this.#startWithinMs = dependencies.startWithinMs ?? startWithinMsByDefault;

@@ -196,7 +196,7 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
   const existing = new ExistingTokens(dependencies);
   const find = createTokenFinder(dependencies, { seesOwn: true });
   const findSince = createTokensSinceFinder(dependencies);
-  const decideSeen = createSeenTokens(dependencies);
+  const decisionOnSeen = createSeenTokens(dependencies);
   const refuseOwner = createOwnerDecision(dependencies);
 
   /** A token that was deleted and created again under the same id is a different token. */
@@ -228,8 +228,9 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
       const all = await Promise.all(
         tokens.map(async (token) => (token.by === 'ran' ? undefined : findSame(token, context))),
       );
-      const seen = await decideSeen(tokens.flatMap(seenToken), context.now, context);
+      const decideSeen = await decisionOnSeen(tokens.flatMap(seenToken), context.now, context);
       const now = await presentOf();
+      const seen = await decideSeen();
       const decided = all.map((found) => found && { found, shown: shownAgain(found, now) });
       const refusal = seen.refusal ?? (await refusalOfRun(refuseOwner, tokens, now));
       if (refusal) throw refusal;

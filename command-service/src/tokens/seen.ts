@@ -58,12 +58,13 @@ interface SeenDecision {
 /**
  * Decides about the outcome of a run by the tokens that its code was shown since the run began: in the answer, in a
  * repeat of the request and in each delivery (rules.md §2; ADR 16). A token that is gone is decided by its last state.
+ * Reads the tokens, which may take seconds. Gives the function that then finds the rights, and decides: call it when all else was read.
  */
-export type DecideSeen = (
+export type DecisionOnSeen = (
   tokens: readonly SeenToken[],
   since: Date,
   context: RequestContext,
-) => Promise<SeenDecision>;
+) => Promise<() => Promise<SeenDecision>>;
 
 interface Showing {
   readonly details: TokenDetails;
@@ -229,8 +230,8 @@ async function findShowings(
   return found;
 }
 
-/** `DecideSeen` by the present rights of applications and callers, with the reason that the caller gave for its request. */
-export function createSeenTokens(dependencies: SeenTokensDependencies): DecideSeen {
+/** `DecisionOnSeen` by the present rights of applications and callers, with the reason that the caller gave for its request. */
+export function createSeenTokens(dependencies: SeenTokensDependencies): DecisionOnSeen {
   const { audit, findActor } = dependencies;
   const find = createTokensSinceFinder(dependencies);
   const refuseOwner = createOwnerDecision(dependencies);
@@ -246,22 +247,23 @@ export function createSeenTokens(dependencies: SeenTokensDependencies): DecideSe
 
   return async (tokens, since, context) => {
     const shown = tokens.filter(isShownToCode);
-    // Rights are read last: finding a thousand tokens may take seconds.
     const showings = await findShowings(
       find,
       shown.filter((token) => !isRun(token)),
       since,
       context,
     );
-    const principals = await principalsOf(shown, context);
-    const runs = shown
-      .filter(isRun)
-      .map((run) => refuseRun(refuseOwner, run, { context, since, principals }));
-    const refused = (refusal: ForbiddenError) => ({ refusal, record: () => Promise.resolve() });
-    const refusalOfRun = (await Promise.all(runs)).find((refusal) => refusal !== undefined);
-    if (refusalOfRun) return refused(refusalOfRun);
-    const decided = decideAll(showings, principals);
-    if ('refusal' in decided) return refused(decided.refusal);
-    return { refusal: undefined, record: () => record(audit, decided.readings, context) };
+    return async () => {
+      const principals = await principalsOf(shown, context);
+      const runs = shown
+        .filter(isRun)
+        .map((run) => refuseRun(refuseOwner, run, { context, since, principals }));
+      const refused = (refusal: ForbiddenError) => ({ refusal, record: () => Promise.resolve() });
+      const refusalOfRun = (await Promise.all(runs)).find((refusal) => refusal !== undefined);
+      if (refusalOfRun) return refused(refusalOfRun);
+      const decided = decideAll(showings, principals);
+      if ('refusal' in decided) return refused(decided.refusal);
+      return { refusal: undefined, record: () => record(audit, decided.readings, context) };
+    };
   };
 }

@@ -54,9 +54,9 @@ async function answerAfter(type: OutcomeEvent['type'], ms: number): Promise<stri
   const dependencies = {
     keyRing,
     tokenUse: { decisionOn: async () => () => undefined },
-    async decideSeen() {
+    async decisionOnSeen() {
       clock.advance(ms);
-      return { refusal: undefined, record: async () => undefined };
+      return async () => ({ refusal: undefined, record: async () => undefined });
     },
     refuseOwner: async () => undefined,
   };

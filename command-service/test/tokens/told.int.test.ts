@@ -54,8 +54,8 @@ async function isShown(shown: Partial<TokenShowing>, rules: readonly AccessRule[
     transform: 'reveal',
     ...shown,
   } as const;
-  const { refusal } = await decide([{ id: 'tok', shown: showing }], now, context);
-  return refusal === undefined;
+  const decideNow = await decide([{ id: 'tok', shown: showing }], now, context);
+  return (await decideNow()).refusal === undefined;
 }
 
 it('an answer of an update that read the data needs token:update with reveal now, and no right to read', async () => {

@@ -42,7 +42,7 @@ export function openRunner(
     decisionOnUse: (...used) => tokenUse.decisionOn(...used),
     useNamed: (...named) => tokenUse.useNamed(...named),
     refuseOwner: createOwnerDecision({ store, keyRing, clock }),
-    decideSeen: createSeenTokens({ store, keyRing, clock, audit, findActor }),
+    decisionOnSeen: createSeenTokens({ store, keyRing, clock, audit, findActor }),
     expressions,
     guess,
     openTokens: (tokenIds, context) => tokenUse.open(tokenIds, context),

@@ -22,7 +22,7 @@ import {
 import type { Invocation } from './invocation.ts';
 import { askedOf, nothingSeen, parentsOf, refusalOfRun, runOf } from './nesting.ts';
 import type {
-  DecideSeen,
+  DecisionOnSeen,
   DecisionOnUse,
   FindInvoker,
   Guess,
@@ -105,7 +105,8 @@ export async function openForInvoker(
   const run = runOf(invocation, nothingSeen);
   const context = contextFor(invocation, run, invoker, rights.clock);
   const parents = await parentsOf(rights.keyRing, invocation).catch(throwTooOld);
-  const refusal = refusalOfCaller(invoker) ?? (await decideAll(invocation, parents, rights)).refusal;
+  const refusal =
+    refusalOfCaller(invoker) ?? (await (await decisionOnRuns(invocation, parents, rights))()).refusal;
   if (!refusal) {
     const opened = await rights.openTokens(invocation.invoked.token_ids, context);
     // The arguments may hold any cvc that the code of these runs was given.
@@ -122,7 +123,7 @@ export interface DeliveryRights {
   readonly findInvoker: FindInvoker;
   readonly decisionOnUse: DecisionOnUse;
   readonly refuseOwner: RefuseOwner;
-  readonly decideSeen: DecideSeen;
+  readonly decisionOnSeen: DecisionOnSeen;
 }
 
 export interface NamedRights extends Pick<DeliveryRights, 'clock' | 'findInvoker'> {
@@ -137,46 +138,57 @@ export interface RefusedDelivery {
 
 /**
  * A run at this moment: in the name of its invoker, and the refusal when the invoker may not use the tokens of the
- * arguments, when the code is gone, or when a cvc that it was given has ended.
+ * arguments, when the code is gone, or when a cvc that it was given has ended. Reads the tokens, which may take seconds, and gives the function
+ * that then finds the rights, and decides.
  */
-async function standingOf(
+async function decisionOnStanding(
   invocation: Invocation,
   run: ParentRun,
-  { clock, findInvoker, decisionOnUse, refuseOwner }: Omit<DeliveryRights, 'decideSeen'>,
+  { clock, findInvoker, decisionOnUse, refuseOwner }: Omit<DeliveryRights, 'decisionOnSeen'>,
 ) {
   const { tenantId } = invocation;
-  const unknown = contextFor(invocation, run, undefined, clock);
-  const decideUse = await decisionOnUse(run.tokenIds, new Date(run.since), unknown);
-  // Last, because reading many tokens takes long, and the caller may lose his rights meanwhile.
-  const invoker = await findInvoker(tenantId, run.actor, askedOf(run));
-  const context = contextFor(invocation, run, invoker, clock);
   const since = new Date(run.since);
-  const refusal =
-    refusalOfCaller(invoker) ??
-    decideUse(context) ??
-    (await refuseOwner(tenantId, run.owner, since)) ??
-    refusalOfEndedCvc(run.cvcEndsAt, clock.now());
-  return { context, refusal };
+  const unknown = contextFor(invocation, run, undefined, clock);
+  const decideUse = await decisionOnUse(run.tokenIds, since, unknown);
+  return async () => {
+    const invoker = await findInvoker(tenantId, run.actor, askedOf(run));
+    const context = contextFor(invocation, run, invoker, clock);
+    const refusal =
+      refusalOfCaller(invoker) ??
+      decideUse(context) ??
+      (await refuseOwner(tenantId, run.owner, since)) ??
+      refusalOfEndedCvc(run.cvcEndsAt, clock.now());
+    return { context, refusal };
+  };
 }
 
-/** Decides about each of the runs. `record` records their readings. */
-async function decideAll(invocation: Invocation, runs: readonly ParentRun[], rights: DeliveryRights) {
+/**
+ * Reads the tokens of all these runs. Gives the function that then decides about each of them: the tokens of one run may take long, and the caller
+ * or the application of another may lose its rights meanwhile. `record` records the readings.
+ */
+async function decisionOnRuns(invocation: Invocation, runs: readonly ParentRun[], rights: DeliveryRights) {
   const read = await Promise.all(
     runs.map(async (run) => {
       const unknown = contextFor(invocation, run, undefined, rights.clock);
-      return { run, seen: await rights.decideSeen(run.seen, new Date(run.since), unknown) };
+      const [decideSeen, decideStanding] = await Promise.all([
+        rights.decisionOnSeen(run.seen, new Date(run.since), unknown),
+        decisionOnStanding(invocation, run, rights),
+      ]);
+      return { run, decideSeen, decideStanding };
     }),
   );
-  // After the tokens of all runs were read: those of one may take long, and the caller of another may lose its rights meanwhile.
-  const decided = await Promise.all(
-    read.map(async ({ run, seen }) => {
-      const refusal = (await standingOf(invocation, run, rights)).refusal ?? seen.refusal;
-      return { refusal: refusal && refusalOfRun(run, refusal), record: () => seen.record() };
-    }),
-  );
-  return {
-    refusal: decided.find(({ refusal }) => refusal !== undefined)?.refusal,
-    record: async () => void (await Promise.all(decided.map((each) => each.record()))),
+  return async () => {
+    const decided = await Promise.all(
+      read.map(async ({ run, decideSeen, decideStanding }) => {
+        const [seen, standing] = await Promise.all([decideSeen(), decideStanding()]);
+        const refusal = standing.refusal ?? seen.refusal;
+        return { refusal: refusal && refusalOfRun(run, refusal), record: () => seen.record() };
+      }),
+    );
+    return {
+      refusal: decided.find(({ refusal }) => refusal !== undefined)?.refusal,
+      record: async () => void (await Promise.all(decided.map((each) => each.record()))),
+    };
   };
 }
 
@@ -190,7 +202,8 @@ export async function requireActingOf(
   runs: readonly ParentRun[],
   rights: DeliveryRights,
 ): Promise<void> {
-  const { refusal } = await decideAll(invocation, runs, rights);
+  const decide = await decisionOnRuns(invocation, runs, rights);
+  const { refusal } = await decide();
   if (refusal) throw refusal;
 }
 
@@ -265,19 +278,21 @@ export async function decideDelivery(
   isAgain: boolean,
 ): Promise<DecidedDelivery> {
   const run = runOf(invocation, nothingSeen);
-  const refusedBy = await standingOf(invocation, run, rights);
+  const decideFirst = await decisionOnStanding(invocation, run, rights);
+  const refusedBy = await decideFirst();
   const refused = (refusal: ForbiddenError, permission?: 'token:read') => ({
     refused: { refusal, record: denied(refusal, invocation, refusedBy.context, permission) },
   });
   if (refusedBy.refusal) return refused(refusedBy.refusal);
   const parents = await parentsOf(rights.keyRing, invocation);
   const opened = await open();
-  const decided = await rights.decideSeen(opened.seen, new Date(run.since), refusedBy.context);
-  const ofParents = await decideAll(invocation, parents, rights);
-  // Decided a second time, because reading the tokens that the code was shown may take long. The result may hold a cvc that ends meanwhile.
+  const decideSeen = await rights.decisionOnSeen(opened.seen, new Date(run.since), refusedBy.context);
+  const decideParents = await decisionOnRuns(invocation, parents, rights);
   const cvcEndsAt = opened.cvcEndsAt === undefined ? undefined : new Date(opened.cvcEndsAt);
   const ended = runOf(invocation, { ...nothingSeen, cvcEndsAt });
-  const { refusal } = await standingOf(invocation, ended, rights);
+  const decideAgain = await decisionOnStanding(invocation, ended, rights);
+  // The rights are found last, those of the invoker a second time: reading the tokens may take long. The result may hold a cvc that ends meanwhile.
+  const [decided, ofParents, { refusal }] = await Promise.all([decideSeen(), decideParents(), decideAgain()]);
   if (refusal) return refused(refusal);
   if (ofParents.refusal) return refused(ofParents.refusal);
   const mayHoldOthers = mayHoldUnnamedTokens(opened) || parents.some((each) => !each.isSeenComplete);

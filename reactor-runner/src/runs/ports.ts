@@ -142,13 +142,14 @@ export type UseNamed = (tokenIds: readonly string[], callers: readonly RequestCo
 
 /**
  * Decides about the result of a run by the tokens that its code was shown, by the present rights of the applications by
- * whose rights it was. `record` records the readings; the result may be sent when it is done.
+ * whose rights it was. Reads the tokens, which may take seconds, and gives the function that then finds the rights, and decides. `record` records
+ * the readings; the result may be sent when it is done.
  */
-export type DecideSeen = (
+export type DecisionOnSeen = (
   tokens: readonly SeenToken[],
   since: Date,
   context: RequestContext,
-) => Promise<{ readonly refusal: ForbiddenError | undefined; record(): Promise<void> }>;
+) => Promise<() => Promise<{ readonly refusal: ForbiddenError | undefined; record(): Promise<void> }>>;
 
 /** Runs an evaluation over data that the invoker may not see. Its errors count as misses. @throws RateLimitedError */
 export type Guess = <Result>(
