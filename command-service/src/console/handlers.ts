@@ -108,6 +108,14 @@ const asSession = ({ traceId, now }: RequestContext, tenantId: string, id: strin
     request: 'openConsoleSession',
   });
 
+/** What a sign-in ended. */
+interface Replaced {
+  /** The session of the cookie, when the new session may keep its keys. */
+  readonly session?: OpenSession | undefined;
+  /** The streams of all sessions that have ended, also by another request: its end may not be confirmed. */
+  readonly revoked: readonly string[];
+}
+
 const successorOf = (state: ConsoleSessionState): string | undefined =>
   state.kind === 'ended' ? state.replacedBy : undefined;
 
@@ -121,21 +129,24 @@ async function replace(
   dependencies: ConsoleDependencies,
   context: RequestContext,
   by: string,
-): Promise<OpenSession | undefined> {
+): Promise<Replaced> {
   const sent = await context.consoleSession?.();
-  if (!sent) return undefined;
+  if (!sent) return { revoked: [] };
   const { id: ownTenantId } = context.principal.tenant;
   const { id, secretHash, tenantId = ownTenantId } = sent;
   const isOwn = tenantId === ownTenantId;
   const owner = isOwn ? context : asSession(context, tenantId, id);
   const command = { kind: 'replace', id, secretHash, by: isOwn ? by : undefined } as const;
   const { before } = await runIn(dependencies, owner, id, command);
-  if (!isSecretOf(before, secretHash)) return undefined;
+  if (!isSecretOf(before, secretHash)) return { revoked: [] };
+  const revoked = [streams.consoleSession(tenantId, id)];
   for (let next = successorOf(before); next !== undefined;) {
     const ended = await runIn(dependencies, owner, next, { kind: 'end', id: next, reason: 'replaced' });
+    revoked.push(streams.consoleSession(tenantId, next));
     next = successorOf(ended.before);
   }
-  return isOwn && before.kind === 'open' && !isOver(before, context.now) ? before : undefined;
+  const isKept = isOwn && before.kind === 'open' && !isOver(before, context.now);
+  return { session: isKept ? before : undefined, revoked };
 }
 
 async function keptOf(
@@ -152,18 +163,22 @@ async function keptOf(
   return others.filter((_each, index) => active[index] !== undefined);
 }
 
+interface Opened extends Pick<Replaced, 'revoked'> {
+  readonly session: ConsoleSession;
+  readonly secret: string;
+  readonly position: Position | undefined;
+}
+
 /** Sessions of the console (docs/reference/console.md). */
 export function createConsoleHandlers(dependencies: ConsoleDependencies) {
   const { store, audit } = dependencies;
 
   return {
     /** @throws ForbiddenError; ConflictError when another request with the same cookie overtook this one */
-    async open(
-      context: RequestContext,
-    ): Promise<{ session: ConsoleSession; secret: string; position: Position | undefined }> {
+    async open(context: RequestContext): Promise<Opened> {
       const added = memberOf(context);
       const id = newId();
-      const replaced = await replace(dependencies, context, id);
+      const { session: replaced, revoked } = await replace(dependencies, context, id);
       const kept = await keptOf(store, context, replaced, added);
       const members = [added, ...kept].sort(
         (one, other) => order.indexOf(one.application_type) - order.indexOf(other.application_type),
@@ -180,7 +195,7 @@ export function createConsoleHandlers(dependencies: ConsoleDependencies) {
       const opened = await find(store, context, id);
       if (!opened) throw new NotFoundError('The console session');
       const session = await describeSession(dependencies, context.principal.tenant.id, opened, context.now);
-      return { session, secret, position };
+      return { session, secret, position, revoked };
     },
 
     /** @throws NotFoundError */

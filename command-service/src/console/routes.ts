@@ -4,8 +4,8 @@ import type { ConsoleHandlers } from './handlers.ts';
 export function consoleRoutes(sessions: ConsoleHandlers) {
   return {
     async openConsoleSession(_input, context) {
-      const { session, secret, position } = await sessions.open(context);
-      return { body: session, position, cookie: { set: secret } };
+      const { session, secret, position, revoked } = await sessions.open(context);
+      return { body: session, position, revoked, cookie: { set: secret } };
     },
     getConsoleSession: async (_input, context) => ({ body: await sessions.get(context) }),
     async endConsoleSession(_input, context) {

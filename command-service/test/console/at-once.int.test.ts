@@ -53,6 +53,11 @@ function inSteps(store: EventStore, scheduler: fc.Scheduler): EventStore {
   };
 }
 
+/** A cookie, and the streams of the sessions that the sign-in named as ended. */
+interface SignedIn extends NamedSession {
+  readonly revoked: readonly string[];
+}
+
 /** The requests of a browser, by the cookie that it has when it sends them. */
 function browser(store: EventStore) {
   const handlers = createConsoleHandlers({ store, keyRing: vault.keyRing, audit: createAuditTrail(store) });
@@ -64,9 +69,9 @@ function browser(store: EventStore) {
       consoleSession: () => Promise.resolve(sent),
     });
   return {
-    signIn: async (principal: Principal, sent?: NamedSession): Promise<NamedSession> => {
-      const { session, secret } = await handlers.open(context(principal, sent));
-      return { id: session.id, secretHash: hashApiKey(secret), tenantId: principal.tenant.id };
+    signIn: async (principal: Principal, sent?: NamedSession): Promise<SignedIn> => {
+      const { session, secret, revoked } = await handlers.open(context(principal, sent));
+      return { id: session.id, secretHash: hashApiKey(secret), tenantId: principal.tenant.id, revoked };
     },
     signOut: ({ tenant }: Principal, { id }: NamedSession) =>
       handlers.end(context(anyone({ tenant, actor: { kind: 'session', id } }))),
@@ -158,4 +163,19 @@ it('a sign-in ends the session that has the key of its cookie, whatever came bet
     { numRuns: 60, seed: 22 },
   );
   expect(endedLate).toBeGreaterThan(5);
+});
+
+it('a sign-in names all sessions that it has ended, also those of another tenant', async () => {
+  const [{ manager, first, second }, { manager: foreign }] = [await newTenant(), await newTenant()];
+  const { signIn } = browser(vault.log);
+  const streamOf = ({ id }: NamedSession) => streams.consoleSession(manager.tenant.id, id);
+  const one = await signIn(manager);
+  expect(one.revoked).toEqual([]);
+  const two = await signIn(first, one);
+  expect(two.revoked).toEqual([streamOf(one)]);
+  const three = await signIn(second, two);
+  expect(three.revoked).toEqual([streamOf(two)]);
+  const { revoked } = await signIn(foreign, one);
+  expect(revoked).toEqual([one, two, three].map(streamOf));
+  expect((await signIn(manager, { ...one, secretHash: hashApiKey('another') })).revoked).toEqual([]);
 });

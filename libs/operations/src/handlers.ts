@@ -137,6 +137,8 @@ export interface Answer {
   readonly invocationId?: string;
   /** All tokens that are in the body or whose data it was made of. A repeat of the request is decided by them (rules.md §2). */
   readonly tokens?: readonly AnswerToken[];
+  /** The streams of the entities whose rights the command withdrew, where they are not of the entity that the operation names. */
+  readonly revoked?: readonly string[];
   /** The tokens that the command deleted. */
   readonly deleted?: readonly TokenIdentity[];
   /**

@@ -25,10 +25,10 @@ export interface ReadModelWatch {
 /** Confirms that every process applies a revocation (rules.md §6). */
 export interface Revocations {
   /**
-   * Resolves when every process applies the revocation in the event at `position` of this stream. Callers whose rights rest on other streams
-   * are not affected. The value says whether an earlier attempt had left it
+   * Resolves when every process applies the revocation in the event at `position` of these streams, or in an earlier one of theirs. Callers whose
+   * rights rest on other streams are not affected. The value says whether an earlier attempt had left it
    * unconfirmed.
    * @throws UnavailableError when this is not certain in time; a repeat may confirm it
    */
-  confirm(position: Position, stream: string): Promise<'as usual' | 'was unconfirmed'>;
+  confirm(position: Position, streams: readonly string[]): Promise<'as usual' | 'was unconfirmed'>;
 }

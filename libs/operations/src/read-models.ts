@@ -59,13 +59,14 @@ export async function waitForOwnWrite(
   { progress, revocations, forgetCallers }: OwnWriteDependencies,
   { operation, request }: Call,
   principal: Principal,
-  { position, ifConfirmedBefore }: Answer,
+  { position, ifConfirmedBefore, revoked = [] }: Answer,
 ): Promise<boolean> {
   if (position === undefined || operation.isLoggedOnly) return true;
-  const revoked = revokedStream(operation, principal, request.params);
+  const named = revokedStream(operation, principal, request.params);
+  const streams = named === undefined ? revoked : [named, ...revoked];
   const [isVisible, confirmed] = await Promise.all([
     !request.isAsync && progress.waitFor(position, waitMs),
-    revoked !== undefined && revocations.confirm(position, revoked),
+    streams.length > 0 && revocations.confirm(position, streams),
   ]);
   if (entitiesAffectingAuthentication.has(operation.entity)) forgetCallers?.();
   if (ifConfirmedBefore && confirmed !== 'was unconfirmed') throw ifConfirmedBefore;

@@ -28,16 +28,16 @@ const unconfirmed =
  * confirmed is noted.
  */
 export function createRevocations({ pool, progress, withinMs = 2_000 }: RevocationsOptions): Revocations {
-  const raise = together((streams: readonly string[]) => raiseGeneration(pool, streams));
+  const raise = together((revoked: readonly (readonly string[])[]) => raiseGeneration(pool, revoked.flat()));
 
   async function confirmBy(
     position: Position,
-    stream: string,
+    streams: readonly string[],
     deadlineMs: number,
   ): Promise<'as usual' | 'was unconfirmed'> {
     if (!(await progress.waitFor(position, withinMs, authenticationReadModels)))
       throw new UnavailableError(unconfirmed);
-    await raise(stream);
+    await raise(streams);
     if (performance.now() + leaseMs > deadlineMs) throw new UnavailableError(unconfirmed);
     await delay(leaseMs + timerErrorMs);
     const { rowCount } = await pool.query(
@@ -48,9 +48,9 @@ export function createRevocations({ pool, progress, withinMs = 2_000 }: Revocati
   }
 
   return {
-    async confirm(position, stream) {
+    async confirm(position, streams) {
       try {
-        return await within(withinMs, confirmBy(position, stream, performance.now() + withinMs));
+        return await within(withinMs, confirmBy(position, streams, performance.now() + withinMs));
       } catch (cause) {
         // If this fails too, a repeat is still confirmed, but is answered like the repeat of a confirmed revocation.
         await within(withinMs, note(pool, position)).catch(() => undefined);

@@ -39,13 +39,14 @@ async function known() {
 
 /** On a busy machine a confirmation may take longer than a request would wait. */
 const confirm = (stream: string) =>
-  createRevocations({ pool, progress, withinMs: 60_000 }).confirm(position, stream);
+  createRevocations({ pool, progress, withinMs: 60_000 }).confirm(position, [stream]);
 
 describe('a confirmed revocation', () => {
-  it('concerns the callers that rest on its stream, and no others', async () => {
+  it('concerns the callers that rest on its streams, and no others', async () => {
     const { generation } = await known();
     const revocations = createRevocations({ pool, progress, withinMs: 60_000 });
-    await Promise.all(['a', 'b', 'b', 'c'].map((stream) => revocations.confirm(position, stream)));
+    const revoked = [['a'], ['b'], ['b', 'c']];
+    await Promise.all(revoked.map((streams) => revocations.confirm(position, streams)));
     const after = await known();
     const areLeft = ['a', 'b', 'c', 'd'].map((stream) => after.leave({ generation, streams: [stream] }));
     expect(areLeft).toEqual([false, false, false, true]);
