@@ -20,8 +20,16 @@ function slowPool(max: number): Pool {
 }
 
 const turn = () => vi.waitFor(() => Promise.resolve());
+const settle = () => new Promise((resolve) => setImmediate(resolve));
 beforeEach(() => {
   running = [];
+});
+// A statement that still waits would be refused after ten seconds, in the middle of another test.
+afterEach(async () => {
+  for (let ended = 0; ended < running.length; ended += 1) {
+    running[ended]?.end();
+    await settle();
+  }
 });
 
 describe('the lists of tenants', () => {
@@ -92,7 +100,6 @@ describe('long statements of a tenant', () => {
   });
   afterEach(() => vi.useRealTimers());
 
-  const settle = () => new Promise((resolve) => setImmediate(resolve));
   const open = () => createFairReads(slowPool(6), { nowMs: () => nowMs, isAlone: () => isAlone });
 
   /** Ends the statement that began as the given one, after that time. */
