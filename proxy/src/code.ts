@@ -33,7 +33,8 @@ type Guess = <Result>(
   work: () => Promise<Result>,
 ) => Promise<Result>;
 
-type DecideSeen = () => Promise<{ readonly refusal: ForbiddenError | undefined }>;
+/** Finds the rights by which code was shown tokens, and decides. */
+export type DecideSeen = () => Promise<{ readonly refusal: ForbiddenError | undefined }>;
 
 export interface CodeDependencies {
   readonly clock: Clock;

@@ -6,10 +6,17 @@ import {
   type RawRequest,
 } from '@token-vault/contracts';
 import type { EgressSend } from '@token-vault/egress';
+import { decideOn } from './decide-on.ts';
 import type { Expressions, TokenReferences } from '@token-vault/expressions';
 import { errorFields, type Logger } from '@token-vault/observability';
 import type { AuditTrail, HandlersOf, Answer, RequestContext } from '@token-vault/operations';
-import { CustomAnswerError, ProxyCode, type CodeDependencies, type TakenTokens } from './code.ts';
+import {
+  CustomAnswerError,
+  ProxyCode,
+  type CodeDependencies,
+  type DecideSeen,
+  type TakenTokens,
+} from './code.ts';
 import { urlOf, withoutKey, type ConfiguredProxy } from './configured.ts';
 import { destinationOf, requireAllowed } from './destination.ts';
 import { Exchange } from './exchange.ts';
@@ -65,6 +72,11 @@ interface Going {
 /** A request with the tokens that it was given. */
 interface Leaving extends Going {
   readonly madeAt: TakenTokens['madeAt'];
+}
+
+/** A request while it is decided. The tokens that its code was shown have been read. */
+interface Deciding extends Pick<Going, 'template' | 'requireStanding'> {
+  readonly decideSeen: DecideSeen;
 }
 
 /** Requests that go on to other servers with data in place of tokens (ADR 28, ADR 30). */
@@ -200,25 +212,26 @@ class Proxy {
    */
   async #requireSendable(going: Leaving, context: RequestContext, code: ProxyCode): Promise<void> {
     const { template, madeAt } = going;
+    const decideSeen = await code.decisionOnSeen(context);
     const checking = this.#dependencies.checkTokens(template.references, context, madeAt);
-    await decideOn(this.#decisionOn(going, context, code), checking, () => code.requireThere(context));
+    const decision = this.#decisionOn({ ...going, decideSeen }, context, code);
+    await decideOn(decision, checking, () => code.requireThere(context));
   }
 
   /** Decides again by the rights and the destination of this moment, and by the last state of each token. @throws DomainError */
   async #requireActing(going: Going, context: RequestContext, code: ProxyCode): Promise<void> {
-    await (
-      await this.#decisionOn(going, context, code)
-    )();
+    const decideSeen = await code.decisionOnSeen(context);
+    const decide = await this.#decisionOn({ ...going, decideSeen }, context, code);
+    await decide();
   }
 
   /** Reads the tokens, which may take long. Gives the function that then finds the rights of the caller, and decides. */
   async #decisionOn(
-    { template, requireStanding }: Going,
+    { template, requireStanding, decideSeen }: Deciding,
     context: RequestContext,
     code: ProxyCode,
     tokenIds: readonly string[] = [...template.references.tokens.keys()],
   ): Promise<() => Promise<void>> {
-    const decideSeen = await code.decisionOnSeen(context);
     const decideUse = await this.#dependencies.decisionOnUse(tokenIds, context);
     return async () => {
       const seen = await decideSeen();
@@ -237,7 +250,8 @@ class Proxy {
   async #requireRights(going: Going, context: RequestContext, code: ProxyCode): Promise<void> {
     const requireStanding = going.proxy ? going.requireStanding : () => undefined;
     const decided = (await context.renewed()) === undefined ? [] : undefined;
-    const decision = this.#decisionOn({ ...going, requireStanding }, context, code, decided);
+    const decideSeen = await code.decisionOnSeen(context);
+    const decision = this.#decisionOn({ ...going, requireStanding, decideSeen }, context, code, decided);
     await decideOn(decision, undefined, () => code.requireThereForAnswer(context));
   }
 
@@ -258,26 +272,6 @@ class Proxy {
   async close(): Promise<void> {
     await Promise.all(this.#ending);
   }
-}
-
-/**
- * Decides by the present rights first, then by whether tokens are there. `checking` is begun together with the reading of `decision`, so that they
- * share one look at each token. The tokens that code was shown are looked at after that reading: it may take long, by the tokens that the request
- * names. @throws DomainError
- */
-async function decideOn(
-  decision: Promise<() => Promise<void>>,
-  checking: Promise<unknown> | undefined,
-  requireThere: () => Promise<void>,
-): Promise<void> {
-  checking?.catch(() => undefined);
-  const decide = await decision;
-  await checking?.catch(() => undefined);
-  const there = requireThere();
-  await there.catch(() => undefined);
-  await decide();
-  await checking;
-  await there;
 }
 
 /** The syntax was checked before, so such an error depends on what the expressions found in the data. */

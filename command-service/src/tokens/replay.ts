@@ -225,10 +225,11 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
     isAsShown: async (token, context) => isSameVersion(token, await find(token.id, context)),
 
     async show(tokens, context, { present: presentOf, isOnRecord }) {
+      const decideSeen = await decisionOnSeen(tokens.flatMap(seenToken), context.now, context);
+      // After the tokens that code was shown, which may take long to read: none of those of the answer may be gone.
       const all = await Promise.all(
         tokens.map(async (token) => (token.by === 'ran' ? undefined : findSame(token, context))),
       );
-      const decideSeen = await decisionOnSeen(tokens.flatMap(seenToken), context.now, context);
       const now = await presentOf();
       const seen = await decideSeen();
       const decided = all.map((found) => found && { found, shown: shownAgain(found, now) });

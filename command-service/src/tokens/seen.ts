@@ -30,7 +30,7 @@ import {
 import type { TokenDetails } from '@token-vault/tokens';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
-import { createOwnerDecision, type RefuseOwner } from '../invocations/code-owner.ts';
+import { createOwnerDecision } from '../invocations/code-owner.ts';
 import { createTokensSinceFinder, type TokenFinderDependencies } from './find.ts';
 import { shownTo, type Shown } from './shown.ts';
 
@@ -172,25 +172,21 @@ function decideAll(
   return { readings };
 }
 
-interface RunsOf {
-  readonly context: RequestContext;
-  readonly since: Date;
-  readonly principals: Principals;
+interface ReadRun {
+  readonly run: ShownToCode;
+  /** The refusal when its reactor is gone, or has lost its application. */
+  readonly gone: ForbiddenError | undefined;
 }
 
-/** About the first run whose reactor is gone, or for which its application may not ask any more. */
-async function refuseRun(
-  refuseOwner: RefuseOwner,
-  { id: reactorId, shown }: ShownToCode,
-  { context: { principal }, since, principals }: RunsOf,
-): Promise<ForbiddenError | undefined> {
-  const { ran: revision = 0, ranSince } = shown;
+/** About the run, if its reactor is gone, or if the application of the code that asked for it may not ask any more. */
+function refusalOfRun(
+  { run: { id, shown }, gone }: ReadRun,
+  principals: Principals,
+): ForbiddenError | undefined {
   const application = principals.get(keyOf(actorOf(shown)));
   const lacking = lackingOf(shown, application);
   if (!application || !can(application, 'token:use'))
-    return new ForbiddenError(mayNotAsk, { type: 'reactor', id: reactorId }, lacking);
-  const asked = ranSince === undefined ? since : new Date(ranSince);
-  const gone = await refuseOwner(principal.tenant.id, { reactorId, revision }, asked);
+    return new ForbiddenError(mayNotAsk, { type: 'reactor', id }, lacking);
   return gone && new ForbiddenError(gone.message, gone.entity, lacking);
 }
 
@@ -245,6 +241,12 @@ export function createSeenTokens(dependencies: SeenTokensDependencies): Decision
     return new Map(await Promise.all(found));
   }
 
+  async function readRun(run: ShownToCode, since: Date, { principal }: RequestContext): Promise<ReadRun> {
+    const { ran: revision = 0, ranSince } = run.shown;
+    const asked = ranSince === undefined ? since : new Date(ranSince);
+    return { run, gone: await refuseOwner(principal.tenant.id, { reactorId: run.id, revision }, asked) };
+  }
+
   return async (tokens, since, context) => {
     const shown = tokens.filter(isShownToCode);
     const showings = await findShowings(
@@ -254,13 +256,12 @@ export function createSeenTokens(dependencies: SeenTokensDependencies): Decision
       context,
     );
     return async () => {
+      // Before the rights, because the stream of an application may be long.
+      const runs = await Promise.all(shown.filter(isRun).map((run) => readRun(run, since, context)));
       const principals = await principalsOf(shown, context);
-      const runs = shown
-        .filter(isRun)
-        .map((run) => refuseRun(refuseOwner, run, { context, since, principals }));
       const refused = (refusal: ForbiddenError) => ({ refusal, record: () => Promise.resolve() });
-      const refusalOfRun = (await Promise.all(runs)).find((refusal) => refusal !== undefined);
-      if (refusalOfRun) return refused(refusalOfRun);
+      const ofRun = runs.map((run) => refusalOfRun(run, principals)).find((refusal) => refusal !== undefined);
+      if (ofRun) return refused(ofRun);
       const decided = decideAll(showings, principals);
       if ('refusal' in decided) return refused(decided.refusal);
       return { refusal: undefined, record: () => record(audit, decided.readings, context) };
