@@ -153,7 +153,10 @@ export async function startStandaloneProcess(
     () =>
       hasEnded || /^vault ready at (\S+)$/m.exec(spawned.output())?.[1]?.replace('localhost', '127.0.0.1'),
     { timeoutMs: startTimeoutMs, what: 'the start of the vault' },
-  );
+  ).catch((error: unknown) => {
+    spawned.signal('SIGKILL');
+    throw error;
+  });
   if (typeof url !== 'string') throw new Error(`the vault did not start:\n${spawned.output()}`);
   const credentialsOf = () =>
     JSON.parse(readFileSync(path.join(dataDir, 'credentials.json'), 'utf8')) as Credentials;
