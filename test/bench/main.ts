@@ -103,26 +103,16 @@ async function measureProxy(
 }
 
 async function bench(directory: string, destination: Destination): Promise<string> {
-  if (positionals.includes('strikes'))
-    return measureStrikes({
-      directory,
-      of: values.of,
-      other: values.with ?? '',
-      port,
-      rounds,
-      only: values.only,
-    });
-  if (positionals.includes('pairs'))
-    return measurePairs({
-      directory,
-      of: values.of,
-      other: values.with ?? '',
-      port,
-      destination,
-      rounds,
-      only: values.only,
-      log: values.log,
-    });
+  const compared = {
+    directory,
+    of: values.of,
+    other: values.with ?? '',
+    port,
+    rounds,
+    only: values.only,
+  };
+  if (positionals.includes('strikes')) return measureStrikes(compared);
+  if (positionals.includes('pairs')) return measurePairs({ ...compared, destination, log: values.log });
   const first = await startServer(directory, port);
   const firstReadyMs = first.readyAfterMs;
   await first.stop();
