@@ -1,5 +1,6 @@
 import type { Principal } from '@token-vault/access';
 import {
+  ConflictError,
   eventRegistry,
   ForbiddenError,
   TokensRead,
@@ -333,6 +334,30 @@ describe('a withdrawal while the tokens are read that the request names, after c
     await expect(proxy(tenantId, renewed, randomUUID())).rejects.toMatchObject({ code });
     expect(arrivals).toHaveLength(sent);
   });
+});
+
+it('a token of the request that is deleted while the tokens are read that code was shown: 409, and nothing is sent', async () => {
+  const tenantId = randomUUID();
+  const principal = principalOf(tenantId);
+  const shown = { applicationId: 'app', permission: 'token:read', transform: 'reveal' } as const;
+  let isDeleted = false;
+  const proxy = openProxy({
+    findProxy: findProxyWith('requestCode'),
+    async runCode({ onSeen }) {
+      onSeen({ tokens: [{ id: 'seen', shown }], isComplete: true });
+      return { raw: {} };
+    },
+    async decisionOnSeen() {
+      await nextTurn();
+      isDeleted = true;
+      return async () => ({ refusal: undefined });
+    },
+    checkTokens: () =>
+      isDeleted ? Promise.reject(new ConflictError('conflict', 'gone')) : Promise.resolve(),
+  });
+  const renewed = async () => createRequestContext({ principal, traceId: 't', now: new Date() });
+  await expect(proxy(tenantId, renewed, randomUUID())).rejects.toMatchObject({ code: 'conflict' });
+  expect(arrivals).toHaveLength(0);
 });
 
 describe('128 requests of a tenant that are under way', () => {
