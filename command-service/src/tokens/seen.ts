@@ -249,15 +249,17 @@ export function createSeenTokens(dependencies: SeenTokensDependencies): Decision
 
   return async (tokens, since, context) => {
     const shown = tokens.filter(isShownToCode);
-    const showings = await findShowings(
-      find,
-      shown.filter((token) => !isRun(token)),
-      since,
-      context,
-    );
+    // Both may take long: a token has much data, or the stream of an application is long.
+    const [showings, runs] = await Promise.all([
+      findShowings(
+        find,
+        shown.filter((token) => !isRun(token)),
+        since,
+        context,
+      ),
+      Promise.all(shown.filter(isRun).map((run) => readRun(run, since, context))),
+    ]);
     return async () => {
-      // Before the rights, because the stream of an application may be long.
-      const runs = await Promise.all(shown.filter(isRun).map((run) => readRun(run, since, context)));
       const principals = await principalsOf(shown, context);
       const refused = (refusal: ForbiddenError) => ({ refusal, record: () => Promise.resolve() });
       const ofRun = runs.map((run) => refusalOfRun(run, principals)).find((refusal) => refusal !== undefined);
