@@ -55,13 +55,19 @@ async function refuseRetired(
   await settled(recordRetiredKey(dependencies.audit, key, asked), call, dependencies);
 }
 
-/** Records a refusal. If the record fails, the answer is still the refusal: it shows no data. */
+/** Records a refusal. If the record fails, the answer is still the refusal: it shows no data. @returns whether it is in the log */
 export async function settled(
   recording: Promise<unknown>,
   { id, request }: Call,
   { onUnrecorded }: AdmissionDependencies,
-): Promise<void> {
-  await recording.catch((error: unknown) => onUnrecorded?.(error, request, id));
+): Promise<boolean> {
+  try {
+    await recording;
+    return true;
+  } catch (error) {
+    onUnrecorded?.(error, request, id);
+    return false;
+  }
 }
 
 /** Authenticates and authorises the caller. @throws UnauthenticatedError, ForbiddenError */

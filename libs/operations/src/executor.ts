@@ -111,8 +111,8 @@ async function execute(call: Call, dependencies: ExecutorDependencies): Promise<
     if (isRefusal(error) && isUnrecorded(error)) {
       const context = contextOf(call, { principal, atMs }, dependencies);
       const refused = { refusal: error, params: request.params };
-      await settled(recordDenied(dependencies, context, call.id, refused), call, dependencies);
-      noteRecorded(error);
+      const recording = recordDenied(dependencies, context, call.id, refused);
+      if (await settled(recording, call, dependencies)) noteRecorded(error);
     }
     throw error;
   }

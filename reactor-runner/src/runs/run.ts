@@ -21,7 +21,6 @@ import {
   type InvocationHistory,
 } from './invocation.ts';
 import {
-  guessOf,
   openForInvoker,
   throwTooOld,
   type DeliveryRights,
@@ -31,7 +30,7 @@ import {
 import { askedOf, runOf } from './nesting.ts';
 import { failureOf, type InvocationOutcome } from './outcome.ts';
 import type { Input } from './input.ts';
-import { originOf } from './origin.ts';
+import { guessOfArguments, originOf } from './origin.ts';
 import type { OpenTokens, VaultOperations } from './ports.ts';
 import { createReactorContents, openConfiguration, type ReactorContents } from './reactor-content.ts';
 import {
@@ -165,13 +164,13 @@ export class Runs {
     const asked = askedOf(runOf(invocation, new SeenTokens()));
     const invoker = findInvoker(invocation.tenantId, metadata.actor, asked);
     const opened = invoker.then((it) => openForInvoker(invocation, it, this.#dependencies));
-    const prepared = this.#prepare(invocation, opened);
+    const refusals = new RecordedRefusals();
+    const prepared = this.#prepare(invocation, opened, refusals);
     prepared.catch(() => undefined);
     // No caller waits, so the invocation is claimed only when the present rights of its invoker are known.
     if (invoked.mode === 'async') await invoker;
     const seen = new SeenTokens();
     const printed: Printed = { console: emptyConsole, mayHoldTokens: false };
-    const refusals = new RecordedRefusals();
     const use = await opened.then(
       (tokens) => {
         seen.useAll(tokens);
@@ -256,7 +255,11 @@ export class Runs {
     return 30_000 + Math.ceil(this.#claimedOfTenant / placesOfTenant) * timeoutMs;
   }
 
-  async #prepare(invocation: Invocation, openedTokens: Promise<OpenedForInvoker>): Promise<Input> {
+  async #prepare(
+    invocation: Invocation,
+    openedTokens: Promise<OpenedForInvoker>,
+    refusals: RecordedRefusals,
+  ): Promise<Input> {
     const { keyRing, expressions } = this.#dependencies;
     const { tenantId, id, invoked } = invocation;
     const { reactor_id: reactorId, reactor_revision: revision, args } = invoked;
@@ -271,7 +274,7 @@ export class Runs {
     const budget = expressions.of(invocation, tenantId);
     const detokenized = await detokenize(opened.expose(), (id) => tokens.get(id), {
       expressions: budget,
-      guess: guessOf(invocation, parents, this.#dependencies, [context]),
+      guess: guessOfArguments(invocation, { context, parents }, refusals, this.#dependencies),
     });
     const { shownAtMost } = context.principal;
     return { code, applicationId, configuration, args: detokenized, shownAtMost, parents };
