@@ -19,3 +19,17 @@ export function evaluateOne(
 
 /** A new request, without threads. */
 export const newRequest = (): RequestExpressions => new RequestExpressions('tenant', createInlineWorkers());
+
+export const run = (expression: string, data: Json, metadata?: Json): Json =>
+  evaluateOne(expression, metadata === undefined ? { data } : { data, metadata });
+
+/** Data with a value of each JSON type. */
+export const sample = {
+  n: 5,
+  t: 'x',
+  f: false,
+  list: [1, 'a', null],
+  inner: { a: { b: [10, 20] } },
+  empty: '',
+  none: null,
+};
