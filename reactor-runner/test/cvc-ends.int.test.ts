@@ -1,24 +1,29 @@
-import { newId, type ParentRun } from '@token-vault/contracts';
+import { DomainError, newId, type ParentRun } from '@token-vault/contracts';
 import { KeyDestroyedError } from '@token-vault/crypto';
+import { KeysNotStoredError, type EventStore } from '@token-vault/event-store';
 import { fieldsOf } from '@token-vault/test-support';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { OpenTokens } from '../src/runs/ports.ts';
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { Invocation } from '../src/runs/invocation.ts';
+import type { OpenTokens, VaultOperations } from '../src/runs/ports.ts';
 import type { RunDependencies } from '../src/runs/run.ts';
 import { Deliveries } from '../src/webhooks/deliver.ts';
-import { createRunnerFixture, invoker, nothingSeen, tenantId, type RunnerFixture } from './runner-fixture.ts';
+import { invoker, nothingSeen, tenantId, useRunnerFixture, type RunnerFixture } from './runner-fixture.ts';
 
-const tenMinutesMs = 600_000;
+const minuteMs = 60_000;
+const tenMinutesMs = 10 * minuteMs;
 const console = { lines: [], truncated: false };
 const url = 'https://receiver.example/hook';
 const answered = { status: 500, statusText: '', headers: [], body: new Uint8Array(), url, redirected: false };
 
 let fixture: RunnerFixture;
+useRunnerFixture((made) => (fixture = made));
 let end: string;
-beforeEach(async () => {
-  fixture = await createRunnerFixture();
-  end = new Date(fixture.clock.now().getTime() + tenMinutesMs).toISOString();
+beforeEach(() => {
+  end = inMinutes(10);
 });
-afterEach(() => fixture.close());
+
+const inMinutes = (minutes: number): string =>
+  new Date(fixture.clock.now().getTime() + minutes * minuteMs).toISOString();
 
 /** A run whose code was given a cvc and asked for another run. */
 const outer = (cvcEndsAt: string | undefined): ParentRun => ({
@@ -31,12 +36,26 @@ const outer = (cvcEndsAt: string | undefined): ParentRun => ({
   cvcEndsAt,
 });
 
-const argumentWithCvc: OpenTokens = () =>
-  Promise.resolve({ tokens: Promise.resolve(new Map()), use: [], madeAt: new Map(), cvcEndsAt: end });
+const argumentWithCvc =
+  (cvcEndsAt = end): OpenTokens =>
+  () =>
+    Promise.resolve({ tokens: Promise.resolve(new Map()), use: [], madeAt: new Map(), cvcEndsAt });
 
 const succeeds = () => {
   fixture.sandbox = () => Promise.resolve({ kind: 'succeeded', result: { raw: 'out' }, console });
 };
+
+/** Expects that the outcome can be opened until that moment only. Gives what it held. */
+async function expectToEndAt(invocation: Invocation, cvcEndsAt: string): Promise<unknown> {
+  const data = fieldsOf((await fixture.eventsOf(invocation)).at(-1));
+  const opened = () => fixture.open(invocation, 'outcome', data['result'] ?? data['problem']);
+  expect(data['cvc_ends_at']).toBe(cvcEndsAt);
+  fixture.clock.set(new Date(Date.parse(cvcEndsAt) - 1));
+  const held = await opened();
+  fixture.clock.advance(1);
+  await expect(opened()).rejects.toThrow(KeyDestroyedError);
+  return held;
+}
 
 describe('the result of a run that code asked for', () => {
   it.each([undefined, url])('ends with the first cvc of the runs that it is nested in (%s)', async (hook) => {
@@ -46,13 +65,7 @@ describe('the result of a run that code asked for', () => {
       parents: [outer(end), outer(undefined), outer(later)],
     });
     await fixture.runner().handle(await fixture.historyOf(invocation));
-    const data = fieldsOf((await fixture.eventsOf(invocation)).at(-1));
-    const opened = () => fixture.open(invocation, 'outcome', data['result']);
-    expect(data['cvc_ends_at']).toBe(end);
-    fixture.clock.advance(tenMinutesMs - 1);
-    expect(await opened()).toEqual({ raw: 'out' });
-    fixture.clock.advance(1);
-    await expect(opened()).rejects.toThrow(KeyDestroyedError);
+    expect(await expectToEndAt(invocation, end)).toEqual({ raw: 'out' });
   });
 
   it('is not delivered after that end; it is when no end is known', async () => {
@@ -92,7 +105,7 @@ describe('a delivery of a result that may hold a cvc', () => {
   async function sentWhen(nth: number): Promise<readonly string[]> {
     succeeds();
     const invocation = await fixture.invoke({}, url);
-    await fixture.runner({ openTokens: argumentWithCvc }).handle(await fixture.historyOf(invocation));
+    await fixture.runner({ openTokens: argumentWithCvc() }).handle(await fixture.historyOf(invocation));
     const sent: string[] = [];
     let readings = 0;
     const deliveries = new Deliveries({
@@ -149,7 +162,7 @@ describe('code that was given a cvc', () => {
   }
 
   it.each<[string, () => { parents?: readonly ParentRun[]; changes?: Partial<RunDependencies> }]>([
-    ['in its arguments', () => ({ changes: { openTokens: argumentWithCvc } })],
+    ['in its arguments', () => ({ changes: { openTokens: argumentWithCvc() } })],
     ['by the code that asked for its run', () => ({ parents: [outer(end)] })],
   ])('%s sends nothing after its end', async (_name, given) => {
     const { parents = [], changes = {} } = given();
@@ -166,5 +179,59 @@ describe('code that was given a cvc', () => {
     const { outcome } = await sentAfter(0, [outer(end)], {});
     expect(outcome).toMatchObject({ type: 'ReactorFailed', data: { status: 403 } });
     expect(fixture.runs).toEqual([]);
+  });
+});
+
+describe('the outcome of a run whose code was shown a cvc', () => {
+  /** Tokenized output and answers of `req.svc` report their tokens in the same way. */
+  const outputWith = (...ends: readonly (string | undefined)[]): VaultOperations => ({
+    asApplication: () => Promise.reject(new Error('not in this test')),
+    tokenize(_payload, _invoker, { onTokens }) {
+      onTokens(ends.map((cvcEndsAt, index) => ({ id: `tok_${index}`, cvcEndsAt })));
+      return Promise.resolve('made');
+    },
+  });
+
+  it.each([undefined, url])('ends with the cvc of an argument (%s)', async (hook) => {
+    succeeds();
+    const invocation = await fixture.invoke({}, hook);
+    const openTokens = argumentWithCvc();
+    await fixture.runner({ openTokens }).handle(await fixture.historyOf(invocation));
+    await expectToEndAt(invocation, end);
+  });
+
+  it('ends with the earliest cvc that its code was shown', async () => {
+    fixture.sandbox = () => Promise.resolve({ kind: 'succeeded', result: { tokenize: {} }, console });
+    const invocation = await fixture.invoke({}, url);
+    const openTokens = argumentWithCvc(inMinutes(20));
+    const operations = outputWith(end, undefined, inMinutes(30));
+    await fixture.runner({ openTokens, operations }).handle(await fixture.historyOf(invocation));
+    await expectToEndAt(invocation, end);
+  });
+
+  it('ends with the cvc when the run failed', async () => {
+    fixture.sandbox = () => Promise.reject(new DomainError('validation_failed', 'may quote it'));
+    const invocation = await fixture.invoke({});
+    const openTokens = argumentWithCvc();
+    await fixture.runner({ openTokens }).handle(await fixture.historyOf(invocation));
+    await expectToEndAt(invocation, end);
+  });
+
+  it('ends with the cvc when it is sealed again', async () => {
+    succeeds();
+    const invocation = await fixture.invoke({});
+    let isLost = false;
+    const store: EventStore = {
+      ...fixture.store,
+      async append(...given) {
+        const [, , , { keys = [] } = {}] = given;
+        if (keys.length === 0 || isLost) return fixture.store.append(...given);
+        isLost = true;
+        throw new KeysNotStoredError();
+      },
+    };
+    const openTokens = argumentWithCvc();
+    await fixture.runner({ store, openTokens }).handle(await fixture.historyOf(invocation));
+    await expectToEndAt(invocation, end);
   });
 });

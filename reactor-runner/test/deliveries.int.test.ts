@@ -1,27 +1,26 @@
 import { fieldsOf } from '@token-vault/test-support';
 import { ForbiddenError, UnavailableError, WebhookRedeliveryRequested } from '@token-vault/contracts';
 import { KeyDestroyedError } from '@token-vault/crypto';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { EgressError, type EgressFetch, type EgressRequest } from '@token-vault/egress';
 import { runnerEvent, type Invocation } from '../src/runs/invocation.ts';
 import type { DeliveryRights } from '../src/runs/invoker.ts';
 import { Deliveries } from '../src/webhooks/deliver.ts';
-import { createRunnerFixture, invoker, nothingSeen, tenantId, type RunnerFixture } from './runner-fixture.ts';
+import { invoker, nothingSeen, tenantId, useRunnerFixture, type RunnerFixture } from './runner-fixture.ts';
 
 const url = 'https://receiver.example/hook';
 const answer = (status: number) =>
   Promise.resolve({ status, statusText: '', headers: [], body: new Uint8Array(), url, redirected: false });
 
 let fixture: RunnerFixture;
+useRunnerFixture((made) => (fixture = made));
 let invocation: Invocation;
 let requests: EgressRequest[];
 beforeEach(async () => {
-  fixture = await createRunnerFixture();
   requests = [];
   invocation = await fixture.invoke({}, url);
   await fixture.runner().handle(await fixture.historyOf(invocation));
 });
-afterEach(() => fixture.close());
 
 function deliveries(
   respond: (count: number) => ReturnType<EgressFetch>,
@@ -43,7 +42,7 @@ function deliveries(
 }
 
 const attemptsIn = async (): Promise<string[]> =>
-  (await fixture.eventsOf(invocation)).map(({ type }) => type).filter((type) => type.startsWith('Webhook'));
+  (await fixture.typesOf(invocation)).filter((type) => type.startsWith('Webhook'));
 
 describe('a delivery', () => {
   it('ends with the first 2xx, and nothing of the invocation can be read any more', async () => {

@@ -1,20 +1,19 @@
 import { newId, ReactorUpdated, streams, type Json, type VaultEvent } from '@token-vault/contracts';
 import type { EventStore, RecordedEvent } from '@token-vault/event-store';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { historyFrom, readHistory, type Invocation } from '../src/runs/invocation.ts';
 import type { FindInvoker, OpenTokens } from '../src/runs/ports.ts';
 import { Deliveries } from '../src/webhooks/deliver.ts';
-import { createRunnerFixture, invoker, nothingSeen, tenantId, type RunnerFixture } from './runner-fixture.ts';
+import { invoker, nothingSeen, tenantId, useRunnerFixture, type RunnerFixture } from './runner-fixture.ts';
 
 let fixture: RunnerFixture;
+useRunnerFixture((made) => (fixture = made));
 let opened: number;
 let sent: string[];
 beforeEach(async () => {
-  fixture = await createRunnerFixture();
   opened = 0;
   sent = [];
 });
-afterEach(() => fixture.close());
 
 const openTokens: OpenTokens = () => {
   opened += 1;

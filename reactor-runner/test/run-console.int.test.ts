@@ -1,12 +1,12 @@
 import { runConsolePlace, type JsonObject } from '@token-vault/contracts';
 import { KeyDestroyedError } from '@token-vault/crypto';
 import { fieldsOf } from '@token-vault/test-support';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Invocation } from '../src/runs/invocation.ts';
 import type { OpenTokens } from '../src/runs/ports.ts';
 import type { RunDependencies } from '../src/runs/run.ts';
 import type { GuestConsole, RunOutcome } from '../src/sandbox/index.ts';
-import { createRunnerFixture, invoker, nothingSeen, tenantId, type RunnerFixture } from './runner-fixture.ts';
+import { invoker, nothingSeen, tenantId, useRunnerFixture, type RunnerFixture } from './runner-fixture.ts';
 import { Deliveries } from '../src/webhooks/deliver.ts';
 
 const minuteMs = 60_000;
@@ -18,10 +18,7 @@ const ends: readonly RunOutcome[] = [
 ];
 
 let fixture: RunnerFixture;
-beforeEach(async () => {
-  fixture = await createRunnerFixture();
-});
-afterEach(() => fixture.close());
+useRunnerFixture((made) => (fixture = made));
 
 /** The sealed lines in the outcome of a run. */
 async function runTo(

@@ -35,6 +35,7 @@ import type { EventStore, RecordedEvent } from '@token-vault/event-store';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
 import { silentLogger } from '@token-vault/observability';
 import { createTestDatabase, createTestPool, manualClock, type ManualClock } from '@token-vault/test-support';
+import { beforeEach } from 'vitest';
 import type { DecisionOnSeen } from '../src/runs/ports.ts';
 import { readHistory, type Invocation, type InvocationHistory } from '../src/runs/invocation.ts';
 import { Runs, type RunDependencies } from '../src/runs/run.ts';
@@ -60,6 +61,7 @@ export interface RunnerFixture {
   invoke(args: Json, callbackUrl?: string, changes?: Changes): Promise<Invocation>;
   historyOf(invocation: Invocation): Promise<InvocationHistory>;
   eventsOf(invocation: Invocation): Promise<RecordedEvent[]>;
+  typesOf(invocation: Invocation): Promise<string[]>;
   /** The arguments; or of an outcome the body or the problem, without the tokens. */
   open(invocation: Invocation, field: 'args' | 'outcome', sealed: unknown): Promise<unknown>;
   close(): Promise<void>;
@@ -236,6 +238,7 @@ export async function createRunnerFixture(): Promise<RunnerFixture> {
       for await (const each of store.readStream(stream)) events.push(each);
       return events;
     },
+    typesOf: async (invocation) => (await fixture.eventsOf(invocation)).map(({ type }) => type),
     async open({ id }, field, value) {
       const place = invocationPlace(tenantId, id, field === 'args' ? field : 'outcome_with_tokens');
       const opened = (await keyRing.open<JsonObject>(place, value as never)).expose();
@@ -247,4 +250,13 @@ export async function createRunnerFixture(): Promise<RunnerFixture> {
     },
   };
   return fixture;
+}
+
+/** Makes a fixture for each test, and closes it after the test. `keep` gets it before the test's own hooks. */
+export function useRunnerFixture(keep: (fixture: RunnerFixture) => void): void {
+  beforeEach(async () => {
+    const fixture = await createRunnerFixture();
+    keep(fixture);
+    return () => fixture.close();
+  });
 }
