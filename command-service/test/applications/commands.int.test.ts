@@ -1,19 +1,11 @@
 import { fieldsOf } from '@token-vault/test-support';
 import { hashApiKey } from '@token-vault/crypto';
 import type { Application } from '@token-vault/contracts';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { openVault, refusal, type CallOptions, type TestVault } from '../tokens/vault.ts';
+import { describe, expect, it } from 'vitest';
+import { refusal, useVault, type CallOptions, type TestVault } from '../tokens/vault.ts';
 
 let vault: TestVault;
-beforeAll(async () => {
-  vault = await openVault();
-});
-beforeEach(async () => {
-  vault.clock.set('2030-01-01T00:00:00Z');
-  vault.faults.decide = () => undefined;
-  await vault.newTenant();
-});
-afterAll(() => vault.close());
+useVault((opened) => (vault = opened));
 
 const rule = {
   description: 'd',

@@ -1,18 +1,15 @@
 import type { Principal } from '@token-vault/access';
 import { managementPermissions, type Application, type Permission } from '@token-vault/contracts';
-import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
 import { createRequestContext } from '@token-vault/operations';
 import { createApplicationReplay } from '../../src/index.ts';
-import { openVault, refusal, type TestVault } from '../tokens/vault.ts';
+import { refusal, useVault, type TestVault } from '../tokens/vault.ts';
 
 let vault: TestVault;
+useVault((opened) => (vault = opened));
 let strong: Principal;
 let weak: Principal;
-beforeAll(async () => {
-  vault = await openVault();
-});
 beforeEach(async () => {
-  await vault.newTenant();
   const manager = (permissions: readonly Permission[]): Principal => ({
     ...vault.principal,
     applicationType: 'management',
@@ -22,7 +19,6 @@ beforeEach(async () => {
   strong = manager(managementPermissions);
   weak = manager(['application:create', 'application:update']);
 });
-afterAll(() => vault.close());
 
 const refused = refusal('forbidden');
 const make = async (as: Principal, permissions: readonly Permission[], changes: object = {}) => {

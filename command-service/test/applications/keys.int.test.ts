@@ -1,22 +1,16 @@
 import type { Application, ApplicationKey } from '@token-vault/contracts';
 import { hashApiKey } from '@token-vault/crypto';
 import { fieldsOf } from '@token-vault/test-support';
-import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { openVault, refusal, type CallOptions, type TestVault } from '../tokens/vault.ts';
+import { beforeEach, expect, it } from 'vitest';
+import { refusal, useVault, type CallOptions, type TestVault } from '../tokens/vault.ts';
 
 let vault: TestVault;
+useVault((opened) => (vault = opened));
 let id: string;
-beforeAll(async () => {
-  vault = await openVault();
-});
 beforeEach(async () => {
-  vault.clock.set('2030-01-01T00:00:00Z');
-  vault.faults.decide = () => undefined;
-  await vault.newTenant();
   const body = { name: 'Shop', type: 'private', permissions: ['token:create'] };
   id = ((await vault.call('createApplication', { body })).body as Application).id;
 });
-afterAll(() => vault.close());
 
 const add = async (options?: CallOptions): Promise<ApplicationKey> =>
   (await vault.call('createApplicationKey', { params: { id }, body: {} }, options)).body as ApplicationKey;

@@ -6,23 +6,19 @@ import type { SealedValue } from '@token-vault/crypto';
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import { createAuditTrail, createRequestContext } from '@token-vault/operations';
 import { silentLogger } from '@token-vault/observability';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { systemContext } from '../../src/aggregates/system-context.ts';
 import { createCommandHandlers } from '../../src/index.ts';
 import { loadReactor } from '../../src/reactors/load.ts';
-import { anyone, openVault, refusal, type TestVault } from '../tokens/vault.ts';
+import { anyone, refusal, useVault, type TestVault } from '../tokens/vault.ts';
 
 const code = 'module.exports = async (req) => ({ raw: req.args });';
 const body = { name: 'Pay', code, configuration: { URL: 'https://pay.example', KEY: 'sk_live_marked' } };
 
 let vault: TestVault;
+useVault((opened) => (vault = opened));
 let manager: Principal;
-beforeAll(async () => {
-  vault = await openVault();
-});
 beforeEach(async () => {
-  vault.clock.set('2030-01-01T00:00:00Z');
-  await vault.newTenant();
   manager = anyone({
     tenant: vault.principal.tenant,
     applicationType: 'management',
@@ -30,7 +26,6 @@ beforeEach(async () => {
     rules: [],
   });
 });
-afterAll(() => vault.close());
 
 const call = (id: Parameters<TestVault['call']>[0], input: object) => vault.call(id, input, { as: manager });
 const create = async (changes: object = {}) =>

@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
 import { streams, type OperationId } from '@token-vault/contracts';
 import { hashApiKey } from '@token-vault/crypto';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { anyone, openVault, refusal, type TestVault } from '../tokens/vault.ts';
+import { describe, expect, it } from 'vitest';
+import { anyone, refusal, useVault, type TestVault } from '../tokens/vault.ts';
 
 interface Session {
   readonly session_key: string;
@@ -12,14 +12,7 @@ interface Session {
 }
 
 let vault: TestVault;
-beforeAll(async () => {
-  vault = await openVault();
-});
-beforeEach(async () => {
-  vault.clock.set('2030-01-01T00:00:00Z');
-  await vault.newTenant();
-});
-afterAll(() => vault.close());
+useVault((opened) => (vault = opened));
 
 const as = (changes: Partial<Principal> = {}): Principal => {
   const id = randomUUID();

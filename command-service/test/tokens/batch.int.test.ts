@@ -1,17 +1,13 @@
 import { UnauthenticatedError, type DeleteTokensAnswer } from '@token-vault/contracts';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { openVault, type TestVault } from './vault.ts';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { useVault, type TestVault } from './vault.ts';
 
 let vault: TestVault;
-beforeAll(async () => {
-  vault = await openVault();
-});
-afterAll(() => vault.close());
+useVault((opened) => (vault = opened));
 
 const ids = Array.from({ length: 101 }, (_, index) => `token-${index}`);
 const last = 'token-100';
 beforeEach(async () => {
-  await vault.newTenant();
   await Promise.all(ids.map((id) => vault.create({ id, type: 'token', data: id })));
 });
 

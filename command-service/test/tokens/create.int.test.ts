@@ -1,15 +1,8 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { anyone, card, openVault, refusal, type TestVault } from './vault.ts';
+import { describe, expect, it } from 'vitest';
+import { anyone, card, refusal, useVault, type TestVault } from './vault.ts';
 
 let vault: TestVault;
-beforeAll(async () => {
-  vault = await openVault();
-});
-beforeEach(async () => {
-  vault.clock.set('2030-01-01T00:00:00Z');
-  await vault.newTenant();
-});
-afterAll(() => vault.close());
+useVault((opened) => (vault = opened));
 
 describe('a created token', () => {
   it('is answered with all its fields', async () => {

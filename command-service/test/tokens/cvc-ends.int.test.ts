@@ -1,18 +1,11 @@
 import type { Transform } from '@token-vault/contracts';
 import { createRequestContext } from '@token-vault/operations';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { createTokenUse } from '../../src/index.ts';
-import { card, openVault, type TestVault } from './vault.ts';
+import { card, useVault, type TestVault } from './vault.ts';
 
 let vault: TestVault;
-beforeAll(async () => {
-  vault = await openVault();
-});
-beforeEach(async () => {
-  vault.clock.set('2030-01-01T00:00:00Z');
-  await vault.newTenant();
-});
-afterAll(() => vault.close());
+useVault((opened) => (vault = opened));
 
 const withCvc = { type: 'card', data: { number: card, cvc: '123' } };
 

@@ -2,20 +2,11 @@ import { fieldsOf } from '@token-vault/test-support';
 import { randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
 import { streams } from '@token-vault/contracts';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { anyone, card, openVault, refusal, type TestVault } from './vault.ts';
+import { describe, expect, it } from 'vitest';
+import { anyone, card, refusal, useVault, type TestVault } from './vault.ts';
 
 let vault: TestVault;
-beforeAll(async () => {
-  vault = await openVault();
-});
-beforeEach(async () => {
-  vault.clock.set('2030-01-01T00:00:00Z');
-  vault.faults.decide = () => undefined;
-  vault.faults.interpose = async () => undefined;
-  await vault.newTenant();
-});
-afterAll(() => vault.close());
+useVault((opened) => (vault = opened));
 
 const body = { type: 'card', data: { number: card }, deduplicate_token: true };
 const status = async (given: object, options?: Parameters<TestVault['call']>[2]) =>

@@ -1,10 +1,8 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { card, openVault, type TestVault } from './vault.ts';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { card, useVault, type TestVault } from './vault.ts';
 
 let vault: TestVault;
-beforeAll(async () => {
-  vault = await openVault();
-});
+useVault((opened) => (vault = opened));
 const hour = 60 * 60 * 1000;
 const data = { number: card, cvc: '123' };
 const create = (id: string, transaction?: string) =>
@@ -13,9 +11,6 @@ const create = (id: string, transaction?: string) =>
 describe('the remaining keys', () => {
   let transaction: string;
   beforeEach(async () => {
-    vault.clock.set('2030-01-01T00:00:00Z');
-    vault.faults.decide = () => undefined;
-    await vault.newTenant();
     await create('kept');
     await create('gone');
     transaction = await vault.begin();
@@ -25,7 +20,6 @@ describe('the remaining keys', () => {
     await vault.remove('gone', { transaction });
     await vault.update('kept', { data: { cvc: '456' } }, { transaction });
   });
-  afterAll(() => vault.close());
   const count = (keys: string[], name: string): number => keys.filter((key) => key === name).length;
 
   it('while a transaction is open are those of either outcome', async () => {

@@ -3,17 +3,13 @@ import { createAuditTrail, createRequestContext } from '@token-vault/operations'
 import { createInlineWorkers } from '@token-vault/expressions';
 import { silentLogger } from '@token-vault/observability';
 import type { Json, Reactor, Token } from '@token-vault/contracts';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { createInvocationOutcomes } from '../../src/index.ts';
 import { Invocations } from '../../src/invocations/handlers.ts';
-import { noActor, anyone, openVault, refusal, type TestVault } from './vault.ts';
+import { noActor, anyone, refusal, useVault, type TestVault } from './vault.ts';
 
 let vault: TestVault;
-beforeAll(async () => {
-  vault = await openVault();
-});
-beforeEach(() => vault.newTenant());
-afterAll(() => vault.close());
+useVault((opened) => (vault = opened));
 
 const slow = '{% for i in (1..3000) %}{% for j in (1..3000) %}{{ i }}{% endfor %}{% endfor %}';
 const toMask = <R extends object>(rule: R) => ({ ...rule, transform: 'mask' as const });

@@ -2,20 +2,15 @@ import { fieldsOf } from '@token-vault/test-support';
 import { revisionOf, streams, TokenUpdated, type NewDataOf } from '@token-vault/contracts';
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import { createAuditTrail, createRequestContext } from '@token-vault/operations';
-import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
 import { createTokenReplay, createTokenUse } from '../../src/index.ts';
-import { noActor, openVault, type TestVault } from './vault.ts';
+import { noActor, useVault, type TestVault } from './vault.ts';
 
 let vault: TestVault;
-beforeAll(async () => {
-  vault = await openVault();
-});
+useVault((opened) => (vault = opened));
 beforeEach(async () => {
-  vault.clock.set('2030-01-01T00:00:00Z');
-  await vault.newTenant();
   await vault.create({ id: 'tok', type: 'token', data: { a: 1 }, containers: ['/pci/'], mask: 'X' });
 });
-afterAll(() => vault.close());
 
 const altered = { code: 'record_altered', status: 500 };
 const contextOf = () =>

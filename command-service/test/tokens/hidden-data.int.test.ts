@@ -1,17 +1,10 @@
 import type { AccessRule, Permission, Transform } from '@token-vault/contracts';
 import type { Principal } from '@token-vault/access';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { card, openVault, refusal, type TestVault } from './vault.ts';
+import { describe, expect, it } from 'vitest';
+import { card, refusal, useVault, type TestVault } from './vault.ts';
 
 let vault: TestVault;
-beforeAll(async () => {
-  vault = await openVault();
-});
-beforeEach(async () => {
-  vault.clock.set('2030-01-01T00:00:00Z');
-  await vault.newTenant();
-});
-afterAll(() => vault.close());
+useVault((opened) => (vault = opened));
 
 const otherCard = '5555555555554444';
 const wholeCard = { number: otherCard, expiration_month: 1, expiration_year: 2040, cvc: null };

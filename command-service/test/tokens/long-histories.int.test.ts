@@ -1,16 +1,9 @@
 import { TokenUpdated } from '@token-vault/contracts';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { card, openVault, type TestVault } from './vault.ts';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { card, useVault, type TestVault } from './vault.ts';
 
 let vault: TestVault;
-beforeAll(async () => {
-  vault = await openVault();
-});
-beforeEach(async () => {
-  vault.clock.set('2030-01-01T00:00:00Z');
-  await vault.newTenant();
-});
-afterAll(() => vault.close());
+useVault((opened) => (vault = opened));
 
 /** The number of token events that `work` reads. */
 async function eventsRead(work: () => Promise<unknown>): Promise<number> {

@@ -2,22 +2,17 @@ import type { Principal } from '@token-vault/access';
 import type { Token, Transform } from '@token-vault/contracts';
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import { createAuditTrail, createRequestContext, type StoredToken } from '@token-vault/operations';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { createTokenReplay } from '../../src/index.ts';
-import { anyone, card, noActor, openVault, type TestVault } from './vault.ts';
+import { anyone, card, noActor, useVault, type TestVault } from './vault.ts';
 
 let vault: TestVault;
+useVault((opened) => (vault = opened));
 let made: Token;
-beforeAll(async () => {
-  vault = await openVault();
-});
 beforeEach(async () => {
-  vault.clock.set('2030-01-01T00:00:00Z');
-  await vault.newTenant();
   const body = { id: 'tok', type: 'card', data: { number: card, cvc: '123' } };
   made = await vault.create({ ...body, expires_at: '2030-01-01T02:00:00Z' });
 });
-afterAll(() => vault.close());
 
 const number = { number: card };
 

@@ -1,17 +1,10 @@
 import type { Principal } from '@token-vault/access';
 import type { Transform } from '@token-vault/contracts';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { anyone, card, openVault, type TestVault } from './vault.ts';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { anyone, card, useVault, type TestVault } from './vault.ts';
 
 let vault: TestVault;
-beforeAll(async () => {
-  vault = await openVault();
-});
-beforeEach(async () => {
-  vault.clock.set('2030-01-01T00:00:00Z');
-  await vault.newTenant();
-});
-afterAll(() => vault.close());
+useVault((opened) => (vault = opened));
 
 const body = { id: 'tok', type: 'card', data: { number: card, cvc: '123' } };
 const seeing = (transform: Transform): Principal => ({

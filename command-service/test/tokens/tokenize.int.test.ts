@@ -1,17 +1,8 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { anyone, card, openVault, refusal, type TestVault } from './vault.ts';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { anyone, card, refusal, useVault, type TestVault } from './vault.ts';
 
 let vault: TestVault;
-beforeAll(async () => {
-  vault = await openVault();
-});
-beforeEach(async () => {
-  vault.clock.set('2030-01-01T00:00:00Z');
-  vault.faults.decide = () => undefined;
-  vault.faults.interpose = async () => undefined;
-  await vault.newTenant();
-});
-afterAll(() => vault.close());
+useVault((opened) => (vault = opened));
 
 const uuid = expect.stringMatching(/^[\da-f]{8}-/) as unknown;
 const dataOf = async (id: unknown) => (await vault.stored(id as string))?.data;

@@ -1,20 +1,13 @@
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import { createAuditTrail, createRequestContext } from '@token-vault/operations';
-import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { createTokenReplay } from '../../src/index.ts';
 import { createTokensSinceFinder } from '../../src/tokens/find.ts';
-import { noActor, openVault, type TestVault } from './vault.ts';
+import { noActor, useVault, type TestVault } from './vault.ts';
 
 const minute = 60 * 1000;
 let vault: TestVault;
-beforeAll(async () => {
-  vault = await openVault();
-});
-afterAll(() => vault.close());
-beforeEach(async () => {
-  vault.clock.set('2030-01-01T00:00:00Z');
-  await vault.newTenant();
-});
+useVault((opened) => (vault = opened));
 
 const create = (container: string, transaction?: string) =>
   vault.create({ type: 'token', data: 'x', id: 'one', containers: [container] }, { transaction });

@@ -10,18 +10,14 @@ import {
   type Answer,
   type AnswerToken,
 } from '@token-vault/operations';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { createTokenReplay } from '../../src/index.ts';
 import { createSeenTokens } from '../../src/tokens/seen.ts';
-import { anyone, noActor, openVault, type TestVault } from './vault.ts';
+import { anyone, noActor, useVault, type TestVault } from './vault.ts';
 
 let vault: TestVault;
-beforeAll(async () => {
-  vault = await openVault();
-});
-afterAll(() => vault.close());
+useVault((opened) => (vault = opened));
 beforeEach(async () => {
-  await vault.newTenant();
   await vault.create({ type: 'token', data: 'x', id: 'tok', containers: ['/secret/'] });
 });
 

@@ -33,6 +33,7 @@ import {
 import { silentLogger } from '@token-vault/observability';
 import { createTestDatabase, createTestPool, manualClock, type ManualClock } from '@token-vault/test-support';
 import type { Pool } from 'pg';
+import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { asOlderRelease } from '@token-vault/crypto/older-release';
 import { createCommandHandlers, createTokenReplay } from '../../src/index.ts';
 import { TokenErasure } from '../../src/tokens/erasure.ts';
@@ -310,6 +311,25 @@ export async function openVault({ openLog, durability = 'own' }: VaultOptions = 
   const rootKey = environmentRootKey(randomBytes(32).toString('hex'));
   const keyRing = await createKeyRing({ pool, rootKey, clock, durability });
   return new TestVault({ url: database.url, pool, clock, keyRing, rootKey, drop: database.drop, log });
+}
+
+/**
+ * Opens a vault before the tests of the file, and closes it after them. `keep` gets it before the file's own hooks. Each
+ * test has a tenant of its own, begins at the same time, and without faults.
+ */
+export function useVault(keep: (vault: TestVault) => void): void {
+  let vault: TestVault;
+  beforeAll(async () => {
+    vault = await openVault();
+    keep(vault);
+  });
+  beforeEach(async () => {
+    vault.clock.set('2030-01-01T00:00:00Z');
+    vault.faults.decide = () => undefined;
+    vault.faults.interpose = async () => undefined;
+    await vault.newTenant();
+  });
+  afterAll(() => vault.close());
 }
 
 /** The shape of a refusal. */

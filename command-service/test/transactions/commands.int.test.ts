@@ -1,19 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { newEvent, streams, TransactionCommitted, TransactionRolledBack } from '@token-vault/contracts';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { card, openVault, refusal, type TestVault } from '../tokens/vault.ts';
+import { describe, expect, it } from 'vitest';
+import { card, refusal, useVault, type TestVault } from '../tokens/vault.ts';
 
 let vault: TestVault;
-beforeAll(async () => {
-  vault = await openVault();
-});
-beforeEach(async () => {
-  vault.clock.set('2030-01-01T00:00:00Z');
-  vault.faults.decide = () => undefined;
-  vault.faults.interpose = async () => undefined;
-  await vault.newTenant();
-});
-afterAll(() => vault.close());
+useVault((opened) => (vault = opened));
 
 const hour = 60 * 60 * 1000;
 const locked = refusal('token_locked');
