@@ -1,4 +1,5 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { Readable } from 'node:stream';
 import {
@@ -13,7 +14,7 @@ import { sealFor } from '../src/transfer/sealing.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
 
-it('an import refuses an id that is an expression, tells of an id that two lines have, and prints no control characters of the file', async () => {
+it('an import refuses an id that is an expression and a file that is none, tells of an id that two lines have, and prints no control characters of the file', async () => {
   const [dataDir, place] = [await createDataDirectory(), await createDataDirectory()];
   try {
     const { credentials } = await startStandaloneProcess({ dataDir });
@@ -64,7 +65,25 @@ it('an import refuses an id that is an expression, tells of an id that two lines
       'imported: 42',
       'already there: 0',
     ]);
-    const repeat = await runCommand(dataDir, args);
+    // The secret key may come from a pipe, which can be read once. The export is read twice.
+    const [pipe, directory] = [path.join(place, 'pipe'), path.join(place, 'directory')];
+    execFileSync('mkfifo', [pipe]);
+    await mkdir(directory);
+    for (const special of [pipe, directory, '/dev/null']) {
+      const refused = await runCommand(dataDir, [
+        'import',
+        credentials.tenant_id,
+        special,
+        '--identity',
+        key,
+      ]);
+      const message = `vault: ${special} is no regular file: an import reads it twice, so save the export first`;
+      expect([refused.code, refused.stderr.trim()]).toEqual([1, message]);
+    }
+    const [repeat] = await Promise.all([
+      runCommand(dataDir, [...args.slice(0, -1), pipe]),
+      writeFile(pipe, await readFile(key)),
+    ]);
     expect([repeat.code, repeat.stdout]).toEqual([
       1,
       stdout.replace('imported: 42', 'imported: 0').replace('already there: 0', 'already there: 42'),

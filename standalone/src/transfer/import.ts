@@ -13,7 +13,7 @@ import { containsExpression } from '@token-vault/expressions';
 import { createRequestContext, type RequestContext } from '@token-vault/operations';
 import { TransferError } from './errors.ts';
 import { readExport, type ExportHeader, type ExportTrailer } from './format.ts';
-import { openWith } from './sealing.ts';
+import { openWith, readIdentities } from './sealing.ts';
 
 export interface ImportOptions extends CommandDependencies {
   readonly tenantId: string;
@@ -48,7 +48,8 @@ const actor = { kind: 'system', id: 'import' } as const;
  */
 export async function importTokens(options: ImportOptions): Promise<ImportReport> {
   const { file, identityFile, signal } = options;
-  const { header, trailer } = await prove(options);
+  const identities = await readIdentities(identityFile);
+  const { header, trailer } = await prove(options, identities);
   const counts = { imported: 0, already: 0, refused: 0 };
   let position: string | undefined;
   const importOne = createImport(options, header.export_id);
@@ -59,7 +60,7 @@ export async function importTokens(options: ImportOptions): Promise<ImportReport
     if (outcome.kind === 'imported' && isLater(outcome.position, position)) position = outcome.position;
   };
   let done = 0;
-  for await (const batch of readExport(openWith(identityFile, file), {})) {
+  for await (const batch of readExport(openWith(identities, file), {})) {
     for (let at = 0; at < batch.length; at += atOnce) {
       signal.throwIfAborted();
       const portion = batch.slice(at, at + atOnce);
@@ -76,14 +77,14 @@ const isLater = (found: string | undefined, before: string | undefined): boolean
   found !== undefined && (before === undefined || BigInt(found) > BigInt(before));
 
 /** Reads the file to its end: a genuine chunk proves nothing about later ones. */
-async function prove({ file, identityFile, signal }: ImportOptions) {
+async function prove({ file, signal }: ImportOptions, identities: readonly string[]) {
   let header: ExportHeader | undefined;
   let trailer: ExportTrailer | undefined;
   const reader = {
     onHeader: (found: ExportHeader) => void (header = found),
     onTrailer: (found: ExportTrailer) => void (trailer = found),
   };
-  for await (const _ of readExport(openWith(identityFile, file), reader)) signal.throwIfAborted();
+  for await (const _ of readExport(openWith(identities, file), reader)) signal.throwIfAborted();
   if (!header || !trailer) throw new TransferError(`${file} is not an export`);
   return { header, trailer };
 }

@@ -1,6 +1,6 @@
 import { Decrypter, Encrypter, generateX25519Identity, identityToRecipient } from 'age-encryption';
 import { createReadStream } from 'node:fs';
-import { open, readFile, realpath } from 'node:fs/promises';
+import { open, readFile, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { Readable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
@@ -12,16 +12,17 @@ import { TransferError } from './errors.ts';
  * off unnoticed. A recipient needs no vault to open the file: `age -d` opens it.
  */
 
+/** For `catch`: throws the message for an error of the operating system. */
+const throwUnreadable =
+  (file: string) =>
+  (cause: unknown): never => {
+    const { code = 'unknown' } = cause as NodeJS.ErrnoException;
+    throw new TransferError(`${file} cannot be read (${code})`, { cause });
+  };
+
 /** The lines that are neither empty nor a comment, as age's own tools read key files. */
 async function keysIn(file: string, form: RegExp, what: string): Promise<string[]> {
-  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
-    throw new TransferError(
-      `${file} cannot be read (${(cause as NodeJS.ErrnoException).code ?? 'unknown'})`,
-      {
-        cause,
-      },
-    );
-  });
+  const text = await readFile(file, 'utf8').catch(throwUnreadable(file));
   const lines = text.split(/\r?\n/).map((line) => line.trim());
   const keys = lines.filter((line) => line !== '' && !line.startsWith('#'));
   // The message never quotes a line: the wrong file may hold a secret.
@@ -33,7 +34,8 @@ async function keysIn(file: string, form: RegExp, what: string): Promise<string[
 export const readRecipients = (file: string): Promise<string[]> =>
   keysIn(file, /^age1[\da-z]{20,3000}$/, 'public keys (age1…)');
 
-const readIdentities = (file: string): Promise<string[]> =>
+/** Read once for an import: the file may be a pipe from a store of secrets. */
+export const readIdentities = (file: string): Promise<string[]> =>
   keysIn(file, /^AGE-SECRET-KEY-[\dA-Z-]{20,3000}$/, 'secret keys (AGE-SECRET-KEY-…)');
 
 /** The checkout that this program runs from. */
@@ -87,27 +89,27 @@ export async function sealFor(
   return Readable.fromWeb(sealed as ReadableStream);
 }
 
+/** @throws TransferError for a pipe, a device or a directory: an import reads its file twice */
+async function requireReadableFile(file: string): Promise<void> {
+  const found = await stat(file).catch(throwUnreadable(file));
+  if (!found.isFile())
+    throw new TransferError(`${file} is no regular file: an import reads it twice, so save the export first`);
+  const handle = await open(file, 'r').catch(throwUnreadable(file));
+  await handle.close();
+}
+
 /**
  * The plaintext of a sealed file, chunk by chunk. Each chunk is given only after it is proved genuine. @throws
  * TransferError
  */
-export async function* openWith(identityFile: string, file: string): AsyncGenerator<Buffer, void> {
+export async function* openWith(identities: readonly string[], file: string): AsyncGenerator<Buffer, void> {
   const decrypter = new Decrypter();
-  const identities = await readIdentities(identityFile);
   try {
     for (const identity of identities) decrypter.addIdentity(identity);
   } catch (cause) {
-    throw new TransferError(`${identityFile} holds a key that is not right`, { cause });
+    throw new TransferError('a secret key is not right', { cause });
   }
-  const handle = await open(file, 'r').catch((cause: unknown) => {
-    throw new TransferError(
-      `${file} cannot be read (${(cause as NodeJS.ErrnoException).code ?? 'unknown'})`,
-      {
-        cause,
-      },
-    );
-  });
-  await handle.close();
+  await requireReadableFile(file);
   try {
     const source = Readable.toWeb(createReadStream(file)) as globalThis.ReadableStream<Uint8Array>;
     const plaintext = Readable.fromWeb((await decrypter.decrypt(source)) as ReadableStream);
