@@ -9,6 +9,7 @@ import type {
   VaultOperations,
 } from '@token-vault/contracts';
 import { cardNumber, waitUntil } from '@token-vault/test-support';
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   browser as browserOf,
@@ -148,6 +149,28 @@ describe('a request with the cookie', () => {
       key: vault.managementKey,
     });
     expect(name).toBe(before);
+  });
+
+  it.each(['broken', `${randomUUID()}.${'x'.repeat(32)}`, 'of a session that has ended'])(
+    'is taken when another cookie of the name comes before it: %s',
+    async (value) => {
+      const { cookie, former } = await signedIn();
+      const other = value.startsWith('of') ? former : `vault-console=${value}`;
+      const both = browser(`${other}; ${cookie}`);
+      await both.must(200, { path: '/console/session' });
+      // A sign-in ends the session that the requests were made by.
+      await both.must(201, { method: 'POST', path: '/console/session', key: vault.managementKey });
+      expect((await browser(cookie).call({ path: '/console/session' })).status).toBe(401);
+    },
+  );
+
+  it('is looked for among the first four cookies of the name', async () => {
+    const { cookie } = await signedIn();
+    const others = (count: number) =>
+      Array.from({ length: count }, () => `vault-console=${randomUUID()}.${'x'.repeat(32)}; `).join('');
+    const statusAfter = async (count: number) =>
+      (await browser(`${others(count)}${cookie}`).call({ path: '/console/session' })).status;
+    expect([await statusAfter(3), await statusAfter(4)]).toEqual([200, 401]);
   });
 
   it('is the application as it is now: a deleted key ends it at once', async () => {

@@ -1,4 +1,4 @@
-import { ForbiddenError, type Operation } from '@token-vault/contracts';
+import { ForbiddenError, type Operation, type Permission } from '@token-vault/contracts';
 import type { Authentication, Authenticator } from '@token-vault/authentication';
 import { hashApiKey } from '@token-vault/crypto';
 import type { Answer, NamedSession } from '@token-vault/operations';
@@ -20,30 +20,58 @@ function nameFor(request: Request): string | undefined {
 /** `<session id>.<192 random bits>` */
 const secretPattern = /^([\da-f-]{36})\.[\w-]{32}$/;
 
-/** The secret in the request's cookie; undefined without one. */
-function consoleSecretOf(request: Request): string | undefined {
+/**
+ * The name `vault-console` can be on several cookies of a request: other servers of this machine and pages of `*.localhost` can set it for a
+ * longer path or a domain, and browsers send these first (RFC 6265, 5.4). More are not looked up.
+ */
+const mostTried = 4;
+
+/** The secrets in the request's cookies of the console. Usually there is one at most. */
+function consoleSecretsOf(request: Request): readonly string[] {
   const { cookie } = request.headers;
-  if (cookie === undefined) return undefined;
+  if (cookie === undefined) return [];
   const name = nameFor(request);
-  if (name === undefined) return undefined;
-  const pair = cookie
+  if (name === undefined) return [];
+  const secrets = cookie
     .split(';')
     .map((each) => each.trim())
-    .find((each) => each.startsWith(`${name}=`));
-  const secret = pair?.slice(name.length + 1);
-  return secret !== undefined && secretPattern.test(secret) ? secret : undefined;
+    .filter((each) => each.startsWith(`${name}=`))
+    .map((each) => each.slice(name.length + 1))
+    .filter((secret) => secretPattern.test(secret));
+  return [...new Set(secrets)].slice(0, mostTried);
+}
+
+type ConsoleAuthenticator = Pick<Authenticator, 'authenticateConsole'>;
+
+interface Tried {
+  readonly secret: string;
+  readonly found: Authentication;
+}
+
+/** The first secret that authenticates, so that one which another server has set does not sign anybody out; else the first that was one. */
+async function firstGood(
+  secrets: readonly string[],
+  authenticator: ConsoleAuthenticator,
+  permission: Permission | null,
+): Promise<Tried | undefined> {
+  const tried: Tried[] = [];
+  for (const secret of secrets) {
+    const found = await authenticator.authenticateConsole(secret, permission);
+    if (found.kind === 'authenticated') return { secret, found };
+    tried.push({ secret, found });
+  }
+  return tried.find(({ found }) => found.kind === 'retired') ?? tried[0];
 }
 
 /** The session that the cookie names, whether it has ended or not. */
 export async function namedSessionOf(
   request: Request,
-  authenticator: Pick<Authenticator, 'authenticateConsole'>,
+  authenticator: ConsoleAuthenticator,
 ): Promise<NamedSession | undefined> {
-  const secret = consoleSecretOf(request);
-  const id = secretPattern.exec(secret ?? '')?.[1];
-  if (secret === undefined || id === undefined) return undefined;
-  const found = await authenticator.authenticateConsole(secret, null);
-  return { id, secretHash: hashApiKey(secret), tenantId: tenantOf(found) };
+  const named = await firstGood(consoleSecretsOf(request), authenticator, null);
+  const id = secretPattern.exec(named?.secret ?? '')?.[1];
+  if (named === undefined || id === undefined) return undefined;
+  return { id, secretHash: hashApiKey(named.secret), tenantId: tenantOf(named.found) };
 }
 
 function tenantOf(found: Authentication): string | undefined {
@@ -90,19 +118,29 @@ function refuseCodeOfPages(request: Request): void {
     throw new ForbiddenError('A page cannot load code through a proxy.');
 }
 
+/** A cookie that authenticates a request, and the function that finds its owner. */
+interface ConsoleCredential {
+  readonly key: string;
+  readonly find: () => Promise<Authentication | undefined>;
+}
+
 /**
- * The secret in the cookie, when it authenticates the request. A key in the header takes precedence over the cookie. The cookie of a request
+ * The cookie, when it authenticates the request. A key in the header takes precedence over the cookie. The cookie of a request
  * that goes on to another server belongs to that server. @throws ForbiddenError
  */
 export function consoleCredentialOf(
   request: Request,
-  { isRaw }: Pick<Operation, 'isRaw'>,
-): string | undefined {
+  { isRaw, permission, consolePermission }: Operation,
+  authenticator: ConsoleAuthenticator,
+): ConsoleCredential | undefined {
   if (isRaw) refuseCodeOfPages(request);
   if (isRaw || request.headers['svc-api-key']) return undefined;
-  const secret = consoleSecretOf(request);
-  if (secret !== undefined) requireOwnPage(request, true);
-  return secret;
+  const secrets = consoleSecretsOf(request);
+  const [key] = secrets;
+  if (key === undefined) return undefined;
+  requireOwnPage(request, true);
+  const needed = permission ?? consolePermission ?? null;
+  return { key, find: async () => (await firstGood(secrets, authenticator, needed))?.found };
 }
 
 /** For a request that signs in. @throws ForbiddenError where its answer could not set the cookie */

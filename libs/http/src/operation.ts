@@ -59,11 +59,8 @@ function credentialOf({ id, request }: OperationCall, { authenticator, proxyKeys
   const operation: Operation = operations[id];
   const key = header(request, 'svc-api-key');
   if (key !== undefined) return { key, find: () => authenticator.authenticate(key) };
-  const secret = consoleCredentialOf(request, operation);
-  if (secret !== undefined) {
-    const permission = operation.permission ?? operation.consolePermission ?? null;
-    return { key: secret, find: () => authenticator.authenticateConsole(secret, permission) };
-  }
+  const signedIn = consoleCredentialOf(request, operation, authenticator);
+  if (signedIn) return signedIn;
   if (!operation.takesProxyKeys || !proxyKeys) return { key, find: () => Promise.resolve(undefined) };
   const proxyKey = proxyKeyOf(queryOf(request.originalUrl));
   const proxyId = String(request.params.id).toLowerCase();
