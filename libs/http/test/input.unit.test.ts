@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { isChanged, parseExactly } from '../src/exact-numbers.ts';
+import { randomUUID } from 'node:crypto';
 import { goodKey, principalWith, startTinyApp, type TinyApp } from './tiny-app.ts';
 
 let app: TinyApp;
@@ -29,10 +30,16 @@ beforeEach(async () => {
     'reactor:create',
     'tenant:update',
   ] as const;
+  // A tenant of its own: the large bodies of one tenant wait until those of the tests before have been charged (body-turns.ts).
+  const tenant = { id: randomUUID(), plan: 'standard', settings: {} } as const;
   app = await startTinyApp({
     handlers: Object.fromEntries(names.map((name) => [name, echo])),
     authentications: {
-      [goodKey]: { kind: 'authenticated', principal: principalWith({ permissions }), keyHash: 'good' },
+      [goodKey]: {
+        kind: 'authenticated',
+        principal: principalWith({ permissions, tenant }),
+        keyHash: 'good',
+      },
     },
   });
 });
