@@ -1,8 +1,15 @@
-import type { Json } from '@token-vault/contracts';
+import type { Json, PatchTokenBody } from '@token-vault/contracts';
 import { mayRead } from '@token-vault/expressions';
-import { DataDependentError, type AnswerToken, type Path, type Showing } from '@token-vault/operations';
-import { cvcEndOf, DataTooLargeError } from '@token-vault/tokens';
+import {
+  DataDependentError,
+  type AnswerToken,
+  type Path,
+  type RequestContext,
+  type Showing,
+} from '@token-vault/operations';
+import { cvcEndOf, DataTooLargeError, type TokenDetails } from '@token-vault/tokens';
 import type { CreatedToken } from './create.ts';
+import { requireAccess } from './drafts.ts';
 import { EvaluationFailedError } from './expression-errors.ts';
 import { isDataHidden, readsStoredData, tellsOfStoredData } from './hidden-data.ts';
 import type { PatchAttempt } from './patch-attempt.ts';
@@ -28,6 +35,21 @@ export function toldBySuccess(attempt: PatchAttempt, mask: Json | undefined): An
   const { details, context } = attempt;
   const isCvcRead = mask !== undefined && mayRead(mask, 'cvc');
   return patched(attempt, told, isCvcRead ? cvcEndOf(details.content, context.now) : undefined);
+}
+
+/**
+ * The same for a patch that an earlier attempt of the request has done. The rights of now decide whether it tells the caller of data: those of
+ * that attempt are not known. @throws ForbiddenError
+ */
+export function toldByRepeat(
+  details: TokenDetails,
+  patch: PatchTokenBody,
+  context: RequestContext,
+): AnswerToken | undefined {
+  const { id, type, content } = details;
+  const { containers: target, mask } = content;
+  const transform = requireAccess(context, 'token:update', { id, type, containers: target });
+  return toldBySuccess({ details, patch, context, target, transform, targetTransform: transform }, mask);
 }
 
 /** The patched token, when the answer is another one: the right to patch it decides about that answer. */

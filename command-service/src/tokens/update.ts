@@ -32,7 +32,7 @@ import { isCvcIn } from './patched-fields.ts';
 import { requireSignedToken } from './signed.ts';
 import { recordShown, shownTo, withoutUnreadable } from './shown.ts';
 import { evolve } from './state.ts';
-import { failureOfPatch, toldByDuplicate, toldBySuccess } from './told.ts';
+import { failureOfPatch, toldByDuplicate, toldByRepeat, toldBySuccess } from './told.ts';
 import { repeated, type UpdatedToken } from './updated.ts';
 import { transformWrittenData } from './written-data.ts';
 
@@ -105,7 +105,7 @@ export class TokenUpdate {
     const stored = await attempts.stored(store, streams.token(tenant.id, id));
     if (stored) {
       const answer = repeated(tenant.id, details, stored.position, context.now);
-      return { facts: [], answer };
+      return { facts: [], answer: { ...answer, told: toldByRepeat(details, patch, context) } };
     }
     const attempt = this.#allowed(patch, details, before);
     const change = await this.#changeOf(attempt);

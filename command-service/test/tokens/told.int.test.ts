@@ -160,6 +160,23 @@ describe('a patch whose expressions read stored data', () => {
     expect(await readings()).toEqual(['reveal', 'reveal']);
   });
 
+  it('depends on that data also when the first answer was lost: the repeat is a reading, and is decided like any', async () => {
+    const again = { as: by({}), idempotencyKey: 'k' };
+    const send = () => vault.call('updateToken', { params: { id: 'tok' }, body: works }, again);
+    vault.faults.decide = (stream) => (stream.startsWith('token-') ? 'after' : undefined);
+    await expect(send()).rejects.toThrow('cut off after');
+    vault.faults.decide = () => undefined;
+    const answer = await send();
+    expect(answer.isRepeat).toBe(true);
+    expect(tellingOf(answer)).toEqual([told]);
+    expect(await readings()).toContain('reveal');
+    await expect(repeat(answer, by({ transform: 'mask' }))).rejects.toMatchObject({ code: 'forbidden' });
+    // A caller that may patch the token without seeing its data gets the answer that such a patch gets.
+    const masking = { ...again, as: by({ transform: 'mask' }) };
+    const unseen = await vault.call('updateToken', { params: { id: 'tok' }, body: {} }, masking);
+    expect(tellingOf(unseen)).toEqual([]);
+  });
+
   it('depends on that data by its error, which is recorded as a reading', async () => {
     const error: unknown = await patch(fails, by({})).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(DataDependentError);
