@@ -1,5 +1,4 @@
 import { methodsOf, operations, type Operation } from '@token-vault/contracts';
-import { freePorts } from '@token-vault/process';
 import { once } from 'node:events';
 import { readdirSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -8,11 +7,11 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vites
 import { bodyLimitBytes } from './files.ts';
 import {
   nginxBinary,
+  problemOf,
   send,
   sendRaw,
   startFakeService,
   startGateway,
-  type Answer,
   type FakeService,
   type Gateway,
 } from './running-gateway.ts';
@@ -20,7 +19,6 @@ import {
 const table = Object.entries(operations as Readonly<Record<string, Operation>>);
 const exampleOf = (template: string) =>
   template.replaceAll(/\{\w+\}/g, '0f0e5bb2-5e0b-44c1-8f39-3b9d6a1c6b0e');
-const problemOf = (answer: Answer) => JSON.parse(answer.body) as Record<string, unknown>;
 
 describe.skipIf(nginxBinary === undefined)(
   'the gateway, with a real nginx (skipped where none is installed)',
@@ -318,75 +316,6 @@ describe.skipIf(nginxBinary === undefined)(
       expect((await send(gateway.internalPort, 'GET', '/health/live')).body).toBe('{"status":"live"}');
       expect((await send(gateway.internalPort, 'GET', '/status')).body).toContain('Active connections');
       expect((await send(gateway.internalPort, 'GET', '/tokens')).status).toBe(404);
-    });
-  },
-);
-
-describe.skipIf(nginxBinary === undefined)(
-  'a gateway with services missing (skipped where no nginx is installed)',
-  () => {
-    it('reaches the available server, and answers that nothing was done when there is none', async () => {
-      const service = await startFakeService('command');
-      const closedPort = `127.0.0.1:${(await freePorts(['127.0.0.1']))[0]}`;
-      const gateway = await startGateway({
-        commandServers: [closedPort, `127.0.0.1:${service.port}`],
-        queryServers: [closedPort, closedPort],
-        proxyServers: [closedPort],
-      });
-      try {
-        for (let count = 0; count < 4; count += 1)
-          expect((await send(gateway.port, 'POST', '/tokens', { body: '{}' })).status).toBe(200);
-        expect(service.seen).toHaveLength(4);
-        await service.close();
-        const write = await send(gateway.port, 'POST', '/tokenize', { body: '{}' });
-        expect(problemOf(write)).toMatchObject({ status: 503, type: 'urn:token-vault:problem:unavailable' });
-        const read = await send(gateway.port, 'GET', '/tokens');
-        expect(problemOf(read)).toMatchObject({ status: 503, type: 'urn:token-vault:problem:unavailable' });
-      } finally {
-        await gateway.stop();
-      }
-    });
-
-    it('accepts the forwarded address only from configured load balancers', async () => {
-      const service = await startFakeService('query');
-      const servers = [`127.0.0.1:${service.port}`];
-      const gateway = await startGateway(
-        { commandServers: servers, queryServers: servers, proxyServers: servers },
-        { trustedProxies: ['127.0.0.0/8'] },
-      );
-      try {
-        await send(gateway.port, 'GET', '/tokens', {
-          headers: { 'X-Forwarded-For': '6.6.6.6, 9.9.9.9, 127.0.0.2' },
-        });
-        expect(service.seen[0]?.headers['x-forwarded-for']).toBe('9.9.9.9');
-      } finally {
-        await gateway.stop();
-        await service.close();
-      }
-    });
-
-    it('refuses more than the allowed number of requests of one address at once', async () => {
-      const service = await startFakeService('query');
-      service.behaviour = 'hold';
-      const servers = [`127.0.0.1:${service.port}`];
-      const gateway = await startGateway(
-        { commandServers: servers, queryServers: servers, proxyServers: servers },
-        { requestsAtOncePerAddress: 2, exposesHealth: true },
-      );
-      try {
-        const held = [1, 2].map(() => send(gateway.port, 'GET', '/tokens'));
-        await vi.waitUntil(() => service.seen.length === 2);
-        const third = await send(gateway.port, 'GET', '/tokens');
-        expect([third.status, third.headers['retry-after']]).toEqual([429, '1']);
-        expect(problemOf(third)).toMatchObject({ type: 'urn:token-vault:problem:rate-limited' });
-        service.release();
-        for (const answer of await Promise.all(held)) expect(answer.status).toBe(200);
-        service.behaviour = 'answer';
-        expect((await send(gateway.port, 'GET', '/health/ready')).status).toBe(200);
-      } finally {
-        await gateway.stop();
-        await service.close();
-      }
     });
   },
 );

@@ -154,6 +154,8 @@ export interface Answer {
   readonly body: string;
 }
 
+export const problemOf = (answer: Answer) => JSON.parse(answer.body) as Record<string, unknown>;
+
 /** Sends `path` unchanged. */
 export function send(
   port: number,

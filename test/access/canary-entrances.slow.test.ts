@@ -6,9 +6,9 @@ import { type Answered, byReactorCode, overHttp, svcMethods } from './canary/jou
 import { allowedInVain, leaksIn, quotesIn } from './canary/leaks.ts';
 import { operationsWith, RefusedByState } from './canary/by-state.ts';
 import { byOutcomes } from './canary/outcomes.ts';
-import { plans } from './canary/plans.ts';
+import { plans } from './canary/plans/index.ts';
 import { openSinks, type Sinks } from './canary/sinks.ts';
-import { openWorld, svcMethodsThatThereAre, type World } from './canary/world.ts';
+import { openWorld, availableSvcMethods, type World } from './canary/world.ts';
 
 const flocks = { hidden: new Canaries('4'), open: new Canaries('5') };
 let world: World;
@@ -29,7 +29,7 @@ afterAll(() => world.close());
 describe('a card number at any place of any operation', () => {
   it('is sent by every operation and every method of req.svc', async () => {
     expect(Object.keys(plans).sort()).toEqual(Object.keys(operations).sort());
-    expect([...svcMethods].sort()).toEqual((await svcMethodsThatThereAre(world)).sort());
+    expect([...svcMethods].sort()).toEqual((await availableSvcMethods(world)).sort());
     const succeeded = new Set(
       answered.filter(({ status }) => status < 300).map(({ operation }) => operation),
     );

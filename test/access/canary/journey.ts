@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { operations, type Json, type Operation, type OperationId } from '@token-vault/contracts';
 import type { Canaries, Planted } from './canaries.ts';
 import { type Draft, type Place, placesOf, type Written } from './places.ts';
-import { plans } from './plans.ts';
+import { plans } from './plans/index.ts';
 import { allowanceOf } from './stored-in-plain.ts';
 import { callerNames, type World } from './world.ts';
 

@@ -248,7 +248,7 @@ export async function openWorld({ stack, hasGateway = false }: WorldOptions = {}
 }
 
 /** The methods that code finds in `svc`. */
-export async function svcMethodsThatThereAre({ clientWithoutKey, keys, ids }: World): Promise<string[]> {
+export async function availableSvcMethods({ clientWithoutKey, keys, ids }: World): Promise<string[]> {
   const manager = clientWithoutKey.withKey(keys.management ?? '');
   const { application } = (await manager.expect<Reactor>(200, 'GET', `/reactors/${ids.reactor}`)).body;
   const body = { name: 'lists', code: listingCode, configuration: {}, application: { id: application?.id } };

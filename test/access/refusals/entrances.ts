@@ -3,7 +3,7 @@ import type { LogEntry, OperationId } from '@token-vault/contracts';
 import { waitUntil } from '@token-vault/test-support';
 import { operationOf, send } from '../canary/journey.ts';
 import type { Draft } from '../canary/places.ts';
-import { plans } from '../canary/plans.ts';
+import { plans } from '../canary/plans/index.ts';
 import type { CallerName, World } from '../canary/world.ts';
 
 /** The log entry of a refusal, without its time and trace. */
