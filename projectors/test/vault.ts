@@ -71,7 +71,7 @@ export async function openVault(): Promise<Vault> {
   };
 }
 
-/** Waits until the condition holds; fails after 20 s. */
+/** Waits until the condition holds; fails after 60 s. */
 export async function eventually(condition: () => Promise<boolean> | boolean): Promise<void> {
   const deadline = performance.now() + 60_000;
   while (!(await condition())) {
