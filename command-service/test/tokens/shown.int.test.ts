@@ -142,6 +142,24 @@ describe('a create repeated under its idempotency key, whose first answer was lo
     expect((await told()).at(-1)).toEqual({ operation: 'read', tokens, where: '' });
   });
 
+  it('shows them with an entry also when both attempts run at once and the first one is slow', async () => {
+    const [held, reached] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    vault.faults.interpose = async (stream) => {
+      if (!stream.startsWith('token-')) return;
+      vault.faults.interpose = async () => undefined;
+      reached.resolve();
+      await held.promise;
+    };
+    const slow = vault.create(body, again);
+    await reached.promise;
+    await vault.create(body, { ...again, on: vault.replica() });
+    await vault.update('tok', { data: { expiration_month: 3 } }, { as: seeing('redact') });
+    held.resolve();
+    expect(await slow).toMatchObject({ data: { number: card, expiration_month: 3 } });
+    const tokens = [{ token_id: 'tok', token_type: 'card', transform: 'reveal' }];
+    expect((await told()).at(-1)).toEqual({ operation: 'read', tokens, where: '' });
+  });
+
   it('has a log entry like any repeat, also when its answer equals the first one', async () => {
     await vault.create(body, again);
     await vault.create(body, again);
