@@ -10,21 +10,35 @@ export function Button({ look, isSmall, className, ...rest }: ButtonProps) {
   return <button type="button" {...rest} className={classes} />;
 }
 
+/** They tie a control to its label, and to the fault or the hint below it. */
+interface ControlAttributes {
+  readonly id: string;
+  readonly className: string;
+  readonly 'aria-describedby': string | undefined;
+  readonly 'aria-invalid': boolean;
+}
+
 interface FieldProps {
   readonly label: string;
   readonly hint?: string | undefined;
   readonly fault?: string | undefined;
-  readonly children: (id: string, describedBy: string | undefined) => ReactNode;
+  readonly children: (control: ControlAttributes) => ReactNode;
 }
 
 /** A label with its control, and the fault that the vault found in it. */
 function Field({ label, hint, fault, children }: FieldProps) {
   const id = useId();
   const told = fault ?? hint;
+  const control = {
+    id,
+    className: 'input',
+    'aria-describedby': told === undefined ? undefined : `${id}-told`,
+    'aria-invalid': fault !== undefined,
+  };
   return (
     <div className="field">
       <label htmlFor={id}>{label}</label>
-      {children(id, told === undefined ? undefined : `${id}-told`)}
+      {children(control)}
       {told !== undefined && (
         <span id={`${id}-told`} className={fault === undefined ? 'muted small' : 'fault'}>
           {told}
@@ -45,16 +59,13 @@ interface TextFieldProps extends Omit<InputHTMLAttributes<HTMLInputElement>, 'on
 export function TextField({ label, value, onChange, hint, fault, ...rest }: TextFieldProps) {
   return (
     <Field label={label} hint={hint} fault={fault}>
-      {(id, describedBy) => (
+      {(control) => (
         <input
           {...rest}
-          id={id}
-          className="input"
+          {...control}
           autoComplete="off"
           spellCheck={false}
           value={value}
-          aria-describedby={describedBy}
-          aria-invalid={fault !== undefined}
           onChange={(event) => onChange(event.target.value)}
         />
       )}
@@ -72,15 +83,12 @@ export function TextAreaField({
 }: Pick<TextFieldProps, 'label' | 'value' | 'onChange' | 'hint' | 'fault'>) {
   return (
     <Field label={label} hint={hint} fault={fault}>
-      {(id, describedBy) => (
+      {(control) => (
         <textarea
-          id={id}
-          className="input"
+          {...control}
           rows={4}
           spellCheck={false}
           value={value}
-          aria-describedby={describedBy}
-          aria-invalid={fault !== undefined}
           onChange={(event) => onChange(event.target.value)}
         />
       )}
@@ -105,13 +113,11 @@ interface SelectFieldProps {
 export function SelectField({ label, value, choices, onChange, fault, disabled }: SelectFieldProps) {
   return (
     <Field label={label} fault={fault}>
-      {(id, describedBy) => (
+      {(control) => (
         <select
-          id={id}
-          className="input"
+          {...control}
           value={value}
           disabled={disabled}
-          aria-describedby={describedBy}
           onChange={(event) => onChange(event.target.value)}
         >
           {choices.map((choice) => {
