@@ -229,7 +229,7 @@ describe('a subscription', () => {
     const reader = gather(options, start, stop.signal);
     expect((await reader.next()).value).toEqual(batch('3'));
     failure.reject(new Error('gone'));
-    // An error that nobody handles ends the process.
+    // An unhandled error ends the process.
     await new Promise((resolve) => setImmediate(resolve));
     await expect(reader.next()).rejects.toThrow('gone');
   });

@@ -29,7 +29,7 @@ describe('rights that were read', () => {
     expect(known.leave(readAt(11, 'd'))).toBe(false);
   });
 
-  it('end with a generation that names nobody: it may concern anyone', () => {
+  it('end with a generation that names no caller: it may concern each of them', () => {
     const after = known.upTo(13, [
       [11, 'b'],
       [13, 'b'],
