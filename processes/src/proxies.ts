@@ -42,6 +42,7 @@ export function openProxy(
   const findProxy = createProxyFinder({ store, keyRing });
   const operations = openReactorOperations(context, parts, principals);
   const proxy = createProxyHandlers({
+    store,
     audit,
     clock,
     expressions,

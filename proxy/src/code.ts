@@ -104,6 +104,10 @@ export class ProxyCode {
     return [...this.#seenBy.values()].flatMap(({ tokens }) => tokens);
   }
 
+  get hasSeen(): boolean {
+    return this.#seen.length > 0;
+  }
+
   /** The end of the first cvc that the request, or its code, was given. */
   get #cvcEndsAt(): string | undefined {
     return firstCvcEnd([this.#exchange.taken, ...this.#seenBy.values()].map(({ cvcEndsAt }) => cvcEndsAt));
@@ -165,7 +169,7 @@ export class ProxyCode {
 
   /** The answer may hold data of the tokens that the code was shown. */
   async decisionOnSeen(context: RequestContext): Promise<DecideSeen> {
-    if (this.#seen.length === 0) return async () => ({ refusal: undefined });
+    if (!this.hasSeen) return async () => ({ refusal: undefined });
     return this.#dependencies.decisionOnSeen(this.#seen, context);
   }
 

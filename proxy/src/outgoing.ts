@@ -24,6 +24,10 @@ export interface Outgoing {
   readonly body: Uint8Array;
 }
 
+/** A GET with a body of no bytes would be sent with a length. */
+export const withoutEmptyBody = ({ body, ...rest }: Outgoing) =>
+  body.length === 0 ? rest : { ...rest, body };
+
 /** A request whose expressions have no values yet. */
 export interface OutgoingTemplate {
   readonly references: TokenReferences;

@@ -1,30 +1,18 @@
-import {
-  ConflictError,
-  DomainError,
-  UnavailableError,
-  type ForbiddenError,
-  type RawRequest,
-} from '@token-vault/contracts';
+import { ConflictError, DomainError, UnavailableError, type RawRequest } from '@token-vault/contracts';
 import type { EgressSend } from '@token-vault/egress';
-import { decideOn } from './decide-on.ts';
+import { ExchangeDecisions, type DecisionDependencies, type Going, type Leaving } from './decisions.ts';
 import type { Expressions, TokenReferences } from '@token-vault/expressions';
 import { errorFields, type Logger } from '@token-vault/observability';
 import type { AuditTrail, HandlersOf, Answer, RequestContext } from '@token-vault/operations';
-import {
-  CustomAnswerError,
-  ProxyCode,
-  type CodeDependencies,
-  type DecideSeen,
-  type TakenTokens,
-} from './code.ts';
+import { CustomAnswerError, ProxyCode, type CodeDependencies, type TakenTokens } from './code.ts';
 import { urlOf, withoutKey, type ConfiguredProxy } from './configured.ts';
 import { destinationOf, requireAllowed } from './destination.ts';
 import { Exchange } from './exchange.ts';
-import { readOutgoing, type Outgoing, type OutgoingTemplate } from './outgoing.ts';
+import { readOutgoing, withoutEmptyBody, type Outgoing } from './outgoing.ts';
 import { asRefusal, Refusals } from './refusal.ts';
 import { requireTransformable } from './transforms.ts';
 
-export interface ProxyDependencies extends CodeDependencies {
+export interface ProxyDependencies extends CodeDependencies, DecisionDependencies {
   /** The proxy as the log has it now. @throws NotFoundError; AlteredRecordError; ForbiddenError when the application of its code is gone */
   readonly findProxy: (tenantId: string, id: string) => Promise<ConfiguredProxy>;
   readonly audit: AuditTrail;
@@ -33,20 +21,6 @@ export interface ProxyDependencies extends CodeDependencies {
   readonly send: EgressSend;
   /** @throws ValidationError for a token that is not there, ForbiddenError for one that the caller may not use */
   readonly takeTokens: (references: TokenReferences, context: RequestContext) => Promise<TakenTokens>;
-  /** Another token with the id of a taken one is not there. @throws as `takeTokens` */
-  readonly checkTokens: (
-    references: TokenReferences,
-    context: RequestContext,
-    madeAt: TakenTokens['madeAt'],
-  ) => Promise<void>;
-  /**
-   * Reads tokens. Gives a function that finds the present rights of the caller, and gives the refusal for the first token that the caller may
-   * not use. The last state of a token that has ended decides.
-   */
-  readonly decisionOnUse: (
-    tokenIds: readonly string[],
-    context: RequestContext,
-  ) => Promise<(present: RequestContext) => ForbiddenError | undefined>;
 }
 
 export interface ProxyHandlers {
@@ -57,27 +31,6 @@ export interface ProxyHandlers {
 
 /** Exchanges of one tenant at once, in this process: slow destinations must not take the connections of other tenants. */
 const mostOfTenant = 128;
-
-/** A request on its way out. */
-interface Going {
-  readonly raw: RawRequest;
-  readonly destination: URL;
-  /** Set for a configured proxy: its requests do not name their destination. */
-  readonly proxy?: ConfiguredProxy;
-  readonly template: OutgoingTemplate;
-  /** Decides about the destination once more. @throws DomainError */
-  readonly requireStanding: (context: RequestContext) => Promise<void> | void;
-}
-
-/** A request with the tokens that it was given. */
-interface Leaving extends Going {
-  readonly madeAt: TakenTokens['madeAt'];
-}
-
-/** A request while it is decided. The tokens that its code was shown have been read. */
-interface Deciding extends Pick<Going, 'template' | 'requireStanding'> {
-  readonly decideSeen: DecideSeen;
-}
 
 /** Requests that go on to other servers with data in place of tokens (ADR 28, ADR 30). */
 class Proxy {
@@ -159,11 +112,12 @@ class Proxy {
       });
     });
     const refusals = new Refusals();
-    const requireSendable = () => refusals.keep(this.#requireSendable(going, context, code));
-    const requireActing = () => refusals.keep(this.#requireActing(going, context, code));
+    const requireSendable = () => refusals.keep(decisions.requireSendable());
+    const requireActing = () => refusals.keep(decisions.requireActing());
     const exchangeId = exchange.id;
     const coded = { proxy, exchangeId, tokenIds, taken, signal: raw.signal, requireSendable, requireActing };
     const code: ProxyCode = new ProxyCode(this.#dependencies, coded, context);
+    const decisions: ExchangeDecisions = new ExchangeDecisions(this.#dependencies, going, code, context);
     try {
       const outgoing = await filling;
       context.waitsForOthers();
@@ -173,11 +127,11 @@ class Proxy {
         tenantId: context.principal.tenant.id,
         signal: raw.signal,
         // Decided when the connection is open, because a server may delay it for seconds.
-        permit: () => this.#requireSendable(going, context, code),
+        permit: () => decisions.requireSendable(),
       });
       exchange.sent(leaving.body.length, answer);
       const shown = await code.answer(answer);
-      await this.#requireRights(going, context, code).catch((error: unknown) => {
+      await decisions.requireShown().catch((error: unknown) => {
         shown.body.on('error', () => undefined).destroy();
         throw error;
       });
@@ -188,7 +142,7 @@ class Proxy {
       return { position, stream: { status: shown.status, headers: shown.headers, body } };
     } catch (error) {
       this.#end(exchange, exchange.failureBy(error), context);
-      if (code.hasRun) await this.#requireRights(going, context, code);
+      if (code.hasRun) await decisions.requireShown();
       throw refusals.first ?? error;
     }
   }
@@ -205,54 +159,6 @@ class Proxy {
       };
       return template.references.hasFilters ? guess(context, tellsOfData, fill) : fill();
     });
-  }
-
-  /**
-   * Decides again whether data may leave: by the rights, the destination and the tokens of this moment. @throws DomainError
-   */
-  async #requireSendable(going: Leaving, context: RequestContext, code: ProxyCode): Promise<void> {
-    const { template, madeAt } = going;
-    const decideSeen = await code.decisionOnSeen(context);
-    const checking = this.#dependencies.checkTokens(template.references, context, madeAt);
-    const decision = this.#decisionOn({ ...going, decideSeen }, context, code);
-    await decideOn(decision, checking, () => code.requireThere(context));
-  }
-
-  /** Decides again by the rights and the destination of this moment, and by the last state of each token. @throws DomainError */
-  async #requireActing(going: Going, context: RequestContext, code: ProxyCode): Promise<void> {
-    const decideSeen = await code.decisionOnSeen(context);
-    const decide = await this.#decisionOn({ ...going, decideSeen }, context, code);
-    await decide();
-  }
-
-  /** Reads the tokens, which may take long. Gives the function that then finds the rights of the caller, and decides. */
-  async #decisionOn(
-    { template, requireStanding, decideSeen }: Deciding,
-    context: RequestContext,
-    code: ProxyCode,
-    tokenIds: readonly string[] = [...template.references.tokens.keys()],
-  ): Promise<() => Promise<void>> {
-    const decideUse = await this.#dependencies.decisionOnUse(tokenIds, context);
-    return async () => {
-      const seen = await decideSeen();
-      const present = (await context.renewed()) ?? context;
-      await requireStanding(present);
-      const refusal = decideUse(present) ?? seen.refusal ?? code.refusalOfCvc();
-      if (refusal) throw refusal;
-    };
-  }
-
-  /**
-   * An answer may hold the data that was sent, and so may an error of code. It is given by the present rights, and while the tokens are there
-   * that code was shown. The tokens of the request were decided when it began; a moment later, that decision still holds.
-   * @throws UnauthenticatedError, ForbiddenError, ConflictError
-   */
-  async #requireRights(going: Going, context: RequestContext, code: ProxyCode): Promise<void> {
-    const requireStanding = going.proxy ? going.requireStanding : () => undefined;
-    const decided = (await context.renewed()) === undefined ? [] : undefined;
-    const decideSeen = await code.decisionOnSeen(context);
-    const decision = this.#decisionOn({ ...going, requireStanding, decideSeen }, context, code, decided);
-    await decideOn(decision, undefined, () => code.requireThereForAnswer(context));
   }
 
   /** The caller does not wait for this record. When it cannot be written, the log lacks it. */
@@ -276,9 +182,6 @@ class Proxy {
 
 /** The syntax was checked before, so such an error depends on what the expressions found in the data. */
 const tellsOfData = (error: unknown): boolean => error instanceof DomainError && error.status < 500;
-
-/** A GET with a body of no bytes would be sent with a length. */
-const withoutEmptyBody = ({ body, ...rest }: Outgoing) => (body.length === 0 ? rest : { ...rest, body });
 
 export function createProxyHandlers(dependencies: ProxyDependencies): ProxyHandlers {
   const proxy = new Proxy(dependencies);

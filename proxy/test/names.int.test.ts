@@ -57,6 +57,7 @@ function openProxy(options: EgressBrokerOptions) {
   const broker = createEgressBroker({ allowCidrs: ['127.0.0.1/32'], ...options });
   const id = randomUUID();
   const proxy = createProxyHandlers({
+    store,
     audit: createAuditTrail(store),
     clock: systemClock,
     expressions: createExpressions(createInlineWorkers()),

@@ -114,6 +114,7 @@ const taking =
 function openProxy(change: Partial<ProxyDependencies> = {}) {
   const broker = createEgressBroker({ allowCidrs: ['127.0.0.1/32'] });
   const proxy = createProxyHandlers({
+    store,
     audit: createAuditTrail(store),
     clock,
     expressions: createExpressions(createInlineWorkers()),
@@ -391,5 +392,102 @@ describe('128 requests of a tenant that are under way', () => {
       await Promise.all(
         Array.from({ length: 64 }, () => expect(proxy(tenantId)).rejects.toMatchObject({ status: 502 })),
       );
+  });
+});
+
+describe('a token that is deleted when it was read, while others are being read', () => {
+  const shown = { applicationId: 'app', permission: 'token:read', transform: 'reveal' } as const;
+  const stream = 'token-of-this-test';
+
+  /** Reads whether the token is there. It is deleted a moment after the first reading that follows `begin`. */
+  function reading(context: RequestContext) {
+    let hasBegun = false;
+    const isThere = async (): Promise<boolean> => {
+      for await (const _ of store.readStream(stream, { backwards: true, maxCount: 1 })) return false;
+      const deleted = context.event(TokensRead, { operation: 'use', tokens: [] });
+      if (hasBegun) await store.append(stream, [deleted], 'no-stream');
+      return true;
+    };
+    return { isThere, begin: () => (hasBegun = true) };
+  }
+
+  it.each([
+    ['requestCode', 'checkTokens', 'conflict', 0],
+    ['requestCode', 'areThere', 'conflict', 0],
+    ['requestCode', 'decisionOnUse', 'forbidden', 0],
+    ['responseCode', 'areThere', 'conflict', 1],
+  ] as const)('%s, read by %s: %s, and requests sent: %i', async (part, reader, code, sent) => {
+    const tenantId = randomUUID();
+    const context = createRequestContext({ principal: principalOf(tenantId), traceId: 't', now: new Date() });
+    const { isThere, begin } = reading(context);
+    const readers: Pick<ProxyDependencies, 'checkTokens' | 'areThere' | 'decisionOnUse'> = {
+      async checkTokens() {
+        if (!(await isThere())) throw new ConflictError('conflict', 'gone');
+      },
+      areThere: isThere,
+      async decisionOnUse() {
+        const refusal = (await isThere()) ? undefined : new ForbiddenError('gone');
+        return () => refusal;
+      },
+    };
+    let isActing = false;
+    const proxy = openProxy({
+      findProxy: findProxyWith(part),
+      async runCode({ onSeen, requireActing }) {
+        onSeen({ tokens: [{ id: 'seen', createdAt: '2029-01-01T00:00:00.000Z', shown }], isComplete: true });
+        begin();
+        if (reader === 'decisionOnUse') await requireActing();
+        isActing = true;
+        return { raw: {} };
+      },
+      [reader]: readers[reader],
+    });
+    await expect(proxy(tenantId, async () => context, randomUUID())).rejects.toMatchObject({ code });
+    expect([arrivals.length, isActing]).toEqual([sent, reader !== 'decisionOnUse']);
+  });
+});
+
+describe('the answer of a request whose caller was authenticated a moment ago', () => {
+  const shown = { applicationId: 'app', permission: 'token:read', transform: 'reveal' } as const;
+
+  it.each([true, false])(
+    'is decided by the tokens of the request when code was shown others: %s',
+    async (isSeen) => {
+      let hasRun = false;
+      const decided: (readonly string[])[] = [];
+      const proxy = openProxy({
+        findProxy: findProxyWith('responseCode'),
+        async runCode({ onSeen }) {
+          onSeen({
+            tokens: isSeen ? [{ id: 'seen', createdAt: '2029-01-01T00:00:00.000Z', shown }] : [],
+            isComplete: true,
+          });
+          hasRun = true;
+          return { raw: {} };
+        },
+        async decisionOnUse(tokenIds) {
+          if (hasRun) decided.push(tokenIds);
+          return () => undefined;
+        },
+      });
+      await proxy(randomUUID(), async () => undefined, randomUUID());
+      expect(decided).toEqual([isSeen ? ['card-1'] : []]);
+    },
+  );
+
+  it('has an unknown outcome when it cannot be decided now: the request has been sent', async () => {
+    const answered = {
+      store: { ...store, consistently: <Result>(decide: () => Promise<Result>) => decide() },
+    };
+    const isSent = () => arrivals.length > 0;
+    const proxy = openProxy({
+      ...answered,
+      async decisionOnUse() {
+        if (isSent()) throw new EventStoreUnavailableError('streams change faster than they are read');
+        return () => undefined;
+      },
+    });
+    await expect(proxy()).rejects.toMatchObject({ code: 'outcome_unknown' });
+    expect(arrivals).toHaveLength(1);
   });
 });

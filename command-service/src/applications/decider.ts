@@ -6,6 +6,7 @@ import {
   ApplicationKeyRegenerated,
   ApplicationSigned,
   ApplicationUpdated,
+  ConflictError,
   NotFoundError,
   ValidationError,
   type AccessRule,
@@ -65,6 +66,7 @@ function create(state: ApplicationState, command: Extract<ApplicationCommand, { 
     requireHeldBy(command.maker, state.details.type, state.details.permissions);
     return [fact(ApplicationKeyRegenerated, { application_id: command.id, key_hash: command.keyHash })];
   }
+  if (state.kind === 'ended') throw new ConflictError('conflict', 'The application was made and has ended.');
   requireGrants(command.type, command);
   requireHeldBy(command.maker, command.type, command.permissions);
   if (isDue(command.expiresAt, command.now)) throw ValidationError.of('expires_at', 'must lie in the future');

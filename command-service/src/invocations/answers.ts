@@ -13,6 +13,7 @@ import {
   type ReactorProblem,
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
+import type { EventStore } from '@token-vault/event-store';
 import {
   DataDependentError,
   type Answer,
@@ -139,6 +140,7 @@ function answerFrom(
 }
 
 export interface AnswerDependencies {
+  readonly store: Pick<EventStore, 'consistently'>;
   readonly keyRing: Pick<KeyRing, 'open'>;
   readonly tokenUse: Pick<TokenUse, 'decisionOn'>;
   readonly decisionOnSeen: DecisionOnSeen;
@@ -191,21 +193,23 @@ async function decidedAnswer(
     opening = openOutcome(dependencies.keyRing, ended.asked, ended.outcome),
   }: Deciding,
 ): Promise<Answer> {
-  const { keyRing, tokenUse, decisionOnSeen, refuseOwner } = dependencies;
+  const { store, keyRing, tokenUse, decisionOnSeen, refuseOwner } = dependencies;
   const { asked, outcome, usedTokenIds, since } = ended;
   const owner = { reactorId: asked.reactorId, revision: asked.reactorRevision };
   opening.catch(() => undefined);
-  const decideUse = isUseDecided ? undefined : await tokenUse.decisionOn(usedTokenIds, since, context);
-  // The readings were recorded during the run. `record` is for showings after the first.
-  const decideSeen = await opening.then(
-    (content) => decisionOnSeen(content.seen, since, context),
-    () => undefined,
-  );
-  // The rights, and whether the reactor is there, are found last: what was read before took time.
-  const present = (await context.renewed()) ?? context;
-  const atMs = performance.now();
-  const seen = await decideSeen?.();
-  const refusal = decideUse?.(present) ?? (await refuseOwner(asked.tenantId, owner, since)) ?? seen?.refusal;
+  const { present, atMs, refusal } = await store.consistently(async () => {
+    const { seen = [] } = await opening.catch(() => ({ seen: [] }));
+    const decideUse =
+      isUseDecided && seen.length === 0 ? undefined : await tokenUse.decisionOn(usedTokenIds, since, context);
+    // The readings were recorded during the run. `record` is for showings after the first.
+    const decideSeen = await decisionOnSeen(seen, since, context);
+    const gone = await refuseOwner(asked.tenantId, owner, since);
+    // The rights are found last: what was read before took time.
+    const present = (await context.renewed()) ?? context;
+    const atMs = performance.now();
+    const { refusal } = await decideSeen();
+    return { present, atMs, refusal: decideUse?.(present) ?? gone ?? refusal };
+  });
   if (refusal) throw refusal;
   let content = await opening;
   // The result or the error may hold a cvc that has ended since it was opened: then it does not open again.

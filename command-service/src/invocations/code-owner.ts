@@ -10,7 +10,7 @@ import {
   type CodeOwner,
 } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
-import type { EventStore } from '@token-vault/event-store';
+import type { EventStore, RecordedEvent } from '@token-vault/event-store';
 import type { Clock } from '@token-vault/operations';
 import { createProxyFinder } from '../proxies/load.ts';
 
@@ -30,23 +30,31 @@ interface OwnerDependencies {
   readonly clock: Clock;
 }
 
-/** Whether the application was there at `since`, and was deleted or has expired since then. */
+/** The first event of the stream, or the last. Undefined for a stream that does not exist. */
+async function eventAt(
+  store: Pick<EventStore, 'readStream'>,
+  stream: string,
+  end: 'first' | 'last',
+): Promise<RecordedEvent | undefined> {
+  for await (const event of store.readStream(stream, { backwards: end === 'last', maxCount: 1 }))
+    return event;
+  return undefined;
+}
+
+/** Whether the application was there at `since`, and was deleted or has expired since then. Its expiry never changes. */
 async function hasEnded(
   { store, clock }: Pick<OwnerDependencies, 'store' | 'clock'>,
   tenantId: string,
   applicationId: string,
   since: Date,
 ): Promise<boolean> {
-  let end = Infinity;
-  for await (const { type, data, metadata } of store.readStream(
-    streams.application(tenantId, applicationId),
-  )) {
-    if (type === ApplicationCreated.type && data.expires_at !== undefined) {
-      const expiry = Date.parse(data.expires_at);
-      if (expiry <= clock.now().getTime()) end = expiry;
-    }
-    if (type === ApplicationDeleted.type) end = Math.min(end, Date.parse(metadata.occurred_at));
-  }
+  const stream = streams.application(tenantId, applicationId);
+  const [first, last] = await Promise.all([eventAt(store, stream, 'first'), eventAt(store, stream, 'last')]);
+  const expires = first?.type === ApplicationCreated.type ? first.data.expires_at : undefined;
+  const expiry = expires === undefined ? Infinity : Date.parse(expires);
+  const deletion = last?.type === ApplicationDeleted.type ? Date.parse(last.metadata.occurred_at) : Infinity;
+  // The clock of the process that deleted it may be ahead.
+  const end = Math.min(expiry <= clock.now().getTime() ? expiry : Infinity, deletion);
   return end !== Infinity && end >= since.getTime();
 }
 

@@ -91,7 +91,7 @@ export class Invocations {
     this.#tokenUse = createTokenUse(dependencies);
     const decisionOnSeen = createSeenTokens(dependencies);
     const refuseOwner = createOwnerDecision(dependencies);
-    this.#answering = { keyRing: this.#keyRing, tokenUse: this.#tokenUse, decisionOnSeen, refuseOwner };
+    this.#answering = { ...dependencies, tokenUse: this.#tokenUse, decisionOnSeen, refuseOwner };
     this.#outcomes = dependencies.outcomes;
     this.#allowsPlainHttp = dependencies.allowsPlainHttp;
     this.#startWithinMs = dependencies.startWithinMs ?? startWithinMsByDefault;
@@ -169,8 +169,10 @@ export class Invocations {
     context.hasInvoked(draft.id);
     if (begun) {
       const { token_ids: tokenIds } = begun.invoked;
-      const decideUse = await this.#tokenUse.decisionOn(tokenIds, sinceOf(begun), context);
-      const refusal = decideUse((await context.renewed()) ?? context);
+      const refusal = await this.#store.consistently(async () => {
+        const decideUse = await this.#tokenUse.decisionOn(tokenIds, sinceOf(begun), context);
+        return decideUse((await context.renewed()) ?? context);
+      });
       if (refusal) throw refusal;
     }
     return { position, begun };

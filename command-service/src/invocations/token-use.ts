@@ -21,7 +21,12 @@ import {
 import type { TokenDetails } from '@token-vault/tokens';
 import { findReferences, findWithinBounds, readAtOnce, type TokenLookup } from './references.ts';
 import { missing, openAll, type OpenedData } from './opened-data.ts';
-import { createTokenFinder, createTokensSinceFinder } from '../tokens/find.ts';
+import {
+  createTokenFinder,
+  createTokensSinceFinder,
+  type DecidingToken,
+  type FindToken,
+} from '../tokens/find.ts';
 import { keepHistories } from '../tokens/kept-histories.ts';
 import { createTransactionOutcomes } from '../transactions/outcomes.ts';
 
@@ -80,22 +85,13 @@ export interface TokenUseDependencies {
   readonly clock: Clock;
 }
 
-/** The part of a token that decides about its use, without its data. */
-interface Deciding extends Pick<TokenDetails, 'id' | 'type'> {
-  readonly content: Pick<TokenDetails['content'], 'containers'>;
-}
-
-const deciding = ({ id, type, content: { containers } }: TokenDetails): Deciding => ({
-  id,
-  type,
-  content: { containers },
-});
-
-const accessTo = ({ id, content }: Deciding, { principal }: RequestContext): TokenAccess =>
-  decideTokenAccess(principal, 'token:use', { id, containers: content.containers });
+const accessTo = (
+  { id, content }: Pick<DecidingToken, 'id' | 'content'>,
+  { principal }: RequestContext,
+): TokenAccess => decideTokenAccess(principal, 'token:use', { id, containers: content.containers });
 
 /** The refusal for the first token that the caller may not use. */
-function refusalOf(found: readonly Deciding[], context: RequestContext): ForbiddenError | undefined {
+function refusalOf(found: readonly DecidingToken[], context: RequestContext): ForbiddenError | undefined {
   for (const details of found) {
     const access = accessTo(details, context);
     if (access.isGranted) continue;
@@ -110,30 +106,14 @@ function refusalOf(found: readonly Deciding[], context: RequestContext): Forbidd
 }
 
 /** The tokens are read in several steps, so that many large ones are not in memory together. */
-async function readInParts<Kept>(
+async function readInParts<Found>(
   tokenIds: readonly string[],
-  find: (tokenId: string) => Promise<readonly TokenDetails[]>,
-  kept: (details: TokenDetails) => Kept,
-): Promise<Kept[]> {
-  const read: Kept[] = [];
-  for (let at = 0; at < tokenIds.length; at += readAtOnce) {
-    const found = await Promise.all(tokenIds.slice(at, at + readAtOnce).map(find));
-    read.push(...found.flat().map(kept));
-  }
+  find: (tokenId: string) => Promise<readonly Found[]>,
+): Promise<Found[]> {
+  const read: Found[] = [];
+  for (let at = 0; at < tokenIds.length; at += readAtOnce)
+    read.push(...(await Promise.all(tokenIds.slice(at, at + readAtOnce).map(find))).flat());
   return read;
-}
-
-/** The tokens that have these ids now. */
-async function tokensNow(
-  tokens: readonly SeenToken[],
-  find: TokenLookup['find'],
-): Promise<readonly TokenIdentity[]> {
-  const findThere = async (id: string) => {
-    const details = await find(id);
-    return details ? [details] : [];
-  };
-  const ids = [...new Set(tokens.map(({ id }) => id))];
-  return readInParts(ids, findThere, ({ id, createdAt }) => ({ id, createdAt }));
 }
 
 /** The entry of the record for a token that is used, which is always in plaintext. */
@@ -188,11 +168,25 @@ async function recordUse(
   if (first && uses.length > 0) await audit.recordAll(first, uses);
 }
 
+/** Finds the token that has an id now, without its data. */
+const presenceFinder =
+  (store: EventStore, find: FindToken) =>
+  async (tokenId: string, context: RequestContext): Promise<readonly TokenIdentity[]> => {
+    const key = JSON.stringify(['there', context.principal.tenant.id, tokenId]);
+    const found = await store.remembered(key, async () => {
+      const details = await find(tokenId, context);
+      return details && { id: tokenId, createdAt: details.createdAt, expiresAt: details.content.expires_at };
+    });
+    const isOver = found?.expiresAt !== undefined && Date.parse(found.expiresAt) <= context.now.getTime();
+    return found && !isOver ? [found] : [];
+  };
+
 export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
   const { store, keyRing, clock } = dependencies;
   const readHistory = keepHistories({ store, outcomes: createTransactionOutcomes(store, clock) });
   const find = createTokenFinder({ ...dependencies, readHistory });
   const findSince = createTokensSinceFinder({ ...dependencies, readHistory });
+  const findThere = presenceFinder(store, find);
 
   const lookup = (context: RequestContext): TokenLookup => ({
     find: (tokenId) => find(tokenId, context),
@@ -224,18 +218,19 @@ export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
     },
 
     async areThere(tokens, context) {
-      return tokens.every(isAmong(await tokensNow(tokens, (id) => find(id, context))));
+      const ids = [...new Set(tokens.map(({ id }) => id))];
+      return tokens.every(isAmong(await readInParts(ids, (id) => findThere(id, context))));
     },
 
     async decisionOn(tokenIds, since, context) {
-      const found = await readInParts(tokenIds, (id) => findSince(id, since, context), deciding);
+      const found = await readInParts(tokenIds, (id) => findSince(id, since, context));
       return (present) => refusalOf(found, present);
     },
 
     async useNamed(tokenIds, callers) {
-      const findThere = async (context: RequestContext) =>
+      const findNamed = async (context: RequestContext) =>
         (await findWithinBounds(tokenIds, lookup(context))).filter((details) => details !== undefined);
-      await recordUse(createAuditTrail(store), callers, findThere);
+      await recordUse(createAuditTrail(store), callers, findNamed);
     },
 
     async open(tokenIds, context) {

@@ -28,8 +28,20 @@ const clockSkewMs = 60_000;
 /** An event counts when its transaction is committed, which may be so much later than the time that the event tells. */
 const countsLaterMs = transactionLifetimeMs + clockSkewMs;
 
+/** The part of a token that decides who may see or use it, without its data. */
+export interface DecidingToken extends Pick<TokenDetails, 'id' | 'type' | 'createdAt'> {
+  readonly content: Pick<TokenDetails['content'], 'containers' | 'mask'>;
+}
+
+const deciding = ({ id, type, createdAt, content: { containers, mask } }: TokenDetails): DecidingToken => ({
+  id,
+  type,
+  createdAt,
+  content: { containers, mask },
+});
+
 /**
- * Finds every token that had this id since a moment, each in its last state: the present one, and those that were
+ * Finds every token that had this id since a moment, each in its last state: the present one first, then those that were
  * deleted or have expired since. An id can be used again after its token was deleted. So a right that was withdrawn
  * does not come back when the token goes (rules.md §2).
  * @throws AlteredRecordError
@@ -38,7 +50,7 @@ export type FindTokensSince = (
   tokenId: string,
   since: Date,
   context: RequestContext,
-) => Promise<readonly TokenDetails[]>;
+) => Promise<readonly DecidingToken[]>;
 
 /**
  * The newest revision before the token that was created at this time, `noRevision` when there is none. A token may have thousands of
@@ -65,13 +77,18 @@ async function newestBefore(
 export function createTokensSinceFinder(dependencies: TokenFinderDependencies): FindTokensSince {
   const { store, keyRing, clock, readHistory } = dependencies;
   const outcomes = createTransactionOutcomes(store, clock);
-  return async (tokenId, since, context) => {
+  const findAll = async (
+    tokenId: string,
+    since: Date,
+    context: RequestContext,
+    known: readonly DecidingToken[] = [],
+  ): Promise<readonly DecidingToken[]> => {
     const { tenant } = context.principal;
     const read = (newest?: number) =>
       newest === undefined && readHistory
         ? readHistory(tokenId, context)
         : readTokenHistory({ store, outcomes, newest }, tenant.id, tokenId);
-    const found = new Map<string, TokenDetails>();
+    const found = new Map<string, DecidingToken>();
     const before = new Date(since.getTime() - clockSkewMs);
     for (let newest: number | undefined; newest !== noRevision;) {
       const history = await read(newest);
@@ -85,12 +102,20 @@ export function createTokensSinceFinder(dependencies: TokenFinderDependencies): 
       const { createdAt } = state.details;
       if (!found.has(createdAt)) {
         await requireSignedToken(keyRing, tenant, state.details);
-        found.set(createdAt, state.details);
+        found.set(createdAt, deciding(state.details));
       }
+      // A newer version of the newest token: those before it do not change any more.
+      if (known[0]?.createdAt === createdAt) return [...found.values(), ...known.slice(1)];
       if (Date.parse(createdAt) < since.getTime() - countsLaterMs) break;
       newest = await newestBefore(createdAt, base, read);
     }
     return [...found.values()];
+  };
+  return (tokenId, since, context) => {
+    const key = JSON.stringify([context.principal.tenant.id, tokenId, since]);
+    return store.remembered<readonly DecidingToken[]>(key, (before) =>
+      findAll(tokenId, since, context, before),
+    );
   };
 }
 

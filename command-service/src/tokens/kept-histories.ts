@@ -12,8 +12,6 @@ const charactersOf = ({ state }: TokenHistory): number =>
 interface KeptOfRequest {
   readonly histories: Map<string, TokenHistory>;
   characters: number;
-  /** Those that began in this turn of the event loop. */
-  readonly looks: Map<string, Promise<TokenHistory>>;
 }
 
 async function hasEventAfter(
@@ -30,7 +28,7 @@ export type ReadHistory = (tokenId: string, context: RequestContext) => Promise<
 
 /**
  * A request decides about the same tokens several times. The history that it read before is its present one while the stream has no newer event,
- * unless it depends on a transaction that was open. Looks that begin together are one look.
+ * unless it depends on a transaction that was open.
  */
 export function keepHistories(source: Omit<HistorySource, 'newest'>): ReadHistory {
   const requests = new WeakMap<object, KeptOfRequest>();
@@ -51,18 +49,8 @@ export function keepHistories(source: Omit<HistorySource, 'newest'>): ReadHistor
   }
 
   return (tokenId, { identity, principal: { tenant } }) => {
-    const kept: KeptOfRequest = requests.get(identity) ?? {
-      histories: new Map(),
-      characters: 0,
-      looks: new Map(),
-    };
+    const kept: KeptOfRequest = requests.get(identity) ?? { histories: new Map(), characters: 0 };
     requests.set(identity, kept);
-    const { looks } = kept;
-    const shared = looks.get(tokenId);
-    if (shared) return shared;
-    const begun = look(kept, tenant.id, tokenId);
-    looks.set(tokenId, begun);
-    queueMicrotask(() => looks.delete(tokenId));
-    return begun;
+    return look(kept, tenant.id, tokenId);
   };
 }

@@ -192,7 +192,7 @@ async function present(
 
 /** Shows the tokens of a stored answer in their present state, by the caller's present rights (rules.md §2). */
 export function createTokenReplay(dependencies: TokenReplayDependencies): TokenReplay {
-  const { audit } = dependencies;
+  const { store, audit } = dependencies;
   const existing = new ExistingTokens(dependencies);
   const find = createTokenFinder(dependencies, { seesOwn: true });
   const findSince = createTokensSinceFinder(dependencies);
@@ -222,19 +222,25 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
   return {
     facts: (ids, context) => Promise.all(ids.map((id) => factsOf(id, context))),
 
+    consistently: (decide) => store.consistently(decide),
+
     isAsShown: async (token, context) => isSameVersion(token, await find(token.id, context)),
 
     async show(tokens, context, { present: presentOf, isOnRecord }) {
-      const decideSeen = await decisionOnSeen(tokens.flatMap(seenToken), context.now, context);
-      // After the tokens that code was shown, which may take long to read: none of those of the answer may be gone.
-      const all = await Promise.all(
-        tokens.map(async (token) => (token.by === 'ran' ? undefined : findSame(token, context))),
-      );
-      const now = await presentOf();
-      const seen = await decideSeen();
-      const decided = all.map((found) => found && { found, shown: shownAgain(found, now) });
-      const refusal = seen.refusal ?? (await refusalOfRun(refuseOwner, tokens, now));
-      if (refusal) throw refusal;
+      const { now, seen, decided } = await store.consistently(async () => {
+        const decideSeen = await decisionOnSeen(tokens.flatMap(seenToken), context.now, context);
+        // None of the tokens of the answer may be gone.
+        const all = await Promise.all(
+          tokens.map(async (token) => (token.by === 'ran' ? undefined : findSame(token, context))),
+        );
+        const gone = await refusalOfRun(refuseOwner, tokens, context);
+        const now = await presentOf();
+        const seen = await decideSeen();
+        const decided = all.map((found) => found && { found, shown: shownAgain(found, now) });
+        const refusal = seen.refusal ?? gone;
+        if (refusal) throw refusal;
+        return { now, seen, decided };
+      });
       if (!isOnRecord) {
         const shown = decided.filter((each) => each !== undefined);
         await recordRepeat(audit, shown, now);

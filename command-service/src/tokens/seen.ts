@@ -27,11 +27,10 @@ import {
   type AuditTrail,
   type RequestContext,
 } from '@token-vault/operations';
-import type { TokenDetails } from '@token-vault/tokens';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import { createOwnerDecision } from '../invocations/code-owner.ts';
-import { createTokensSinceFinder, type TokenFinderDependencies } from './find.ts';
+import { createTokensSinceFinder, type DecidingToken, type TokenFinderDependencies } from './find.ts';
 import { shownTo, type Shown } from './shown.ts';
 
 /**
@@ -67,13 +66,13 @@ export type DecisionOnSeen = (
 ) => Promise<() => Promise<SeenDecision>>;
 
 interface Showing {
-  readonly details: TokenDetails;
+  readonly details: DecidingToken;
   readonly shown: TokenShowing;
 }
 
 /** A token, and how the caller itself was shown it. */
 interface OwnShowing {
-  readonly details: TokenDetails;
+  readonly details: Pick<DecidingToken, 'id' | 'content'>;
   readonly shown: Omit<TokenShowing, 'applicationId'>;
 }
 
@@ -213,7 +212,7 @@ async function findShowings(
   since: Date,
   context: RequestContext,
 ): Promise<Showing[]> {
-  const known = new Map<string, Promise<readonly TokenDetails[]>>();
+  const known = new Map<string, Promise<readonly DecidingToken[]>>();
   const found: Showing[] = [];
   for (let from = 0; from < tokens.length; from += foundAtOnce) {
     const some = tokens.slice(from, from + foundAtOnce).map(async ({ id, shown }) => {

@@ -56,6 +56,12 @@ describe('creating an application', () => {
     given()
       .when(create({ expiresAt: later(1000).toISOString() }))
       .then(expiring));
+  it('is refused when it was made and has ended: the repeat of a request makes no second one under its id', () => {
+    given(created, deleted).when(create()).thenRefused({ code: 'conflict' });
+    given(created, fact(ApplicationExpired, { application_id: id }))
+      .when(create())
+      .thenRefused({ code: 'conflict' });
+  });
   it('is refused with an expiry that has passed', () =>
     given()
       .when(create({ expiresAt: now.toISOString() }))

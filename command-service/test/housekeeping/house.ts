@@ -101,6 +101,8 @@ export function withoutTail(store: EventStore): EventStore {
   return {
     append: store.append.bind(store),
     readStream: store.readStream.bind(store),
+    consistently: store.consistently.bind(store),
+    remembered: store.remembered.bind(store),
     readAll: store.readAll.bind(store),
     readStored: store.readStored.bind(store),
     readStoredBackwards: store.readStoredBackwards.bind(store),

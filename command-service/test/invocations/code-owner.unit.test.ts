@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import {
   ApplicationCreated,
   ApplicationDeleted,
+  ApplicationUpdated,
   eventRegistry,
   newEvent,
   ReactorCreated,
@@ -99,4 +100,28 @@ describe('a reactor whose application has ended', () => {
       expect([await refused(at(9)), await refused(at(11))]).toEqual([true, false]);
     },
   );
+
+  it('is found by the first and the last event of the application, however many it has', async () => {
+    const log = createMemoryEventStore({ registry: eventRegistry });
+    const reactor = newEvent(ReactorCreated, content(first), made());
+    await log.append(streams.reactor(tenantId, reactor_id), [reactor], 'no-stream');
+    const changed = () =>
+      newEvent(ApplicationUpdated, { application_id: first, name: 'a', permissions: [], rules: [] }, made());
+    const events = [application(first), ...Array.from({ length: 120 }, changed), deletion(first)];
+    const stream = streams.application(tenantId, first);
+    await log.append(stream, events, 'no-stream');
+    let count = 0;
+    const store = {
+      ...log,
+      async *readStream(...read: Parameters<typeof log.readStream>) {
+        for await (const event of log.readStream(...read)) {
+          if (event.stream === stream) count += 1;
+          yield event;
+        }
+      },
+    };
+    const refuse = createOwnerDecision({ store, keyRing: {} as KeyRing, clock: { now: () => at(20) } });
+    expect(await refuse(tenantId, { reactorId: reactor_id, revision: 0 }, at(9))).toBeDefined();
+    expect(count).toBe(2);
+  });
 });

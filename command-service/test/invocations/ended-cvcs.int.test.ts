@@ -52,6 +52,7 @@ async function answerAfter(type: OutcomeEvent['type'], ms: number): Promise<stri
   const since = clock.now();
   const asked = { tenantId: principal.tenant.id, invocationId, reactorId, reactorRevision: 0 };
   const dependencies = {
+    store: vault.log,
     keyRing,
     tokenUse: { decisionOn: async () => () => undefined },
     async decisionOnSeen() {

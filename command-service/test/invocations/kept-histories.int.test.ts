@@ -98,6 +98,24 @@ describe('a token that a request has read', () => {
 describe('whether tokens are there that a request has been shown', () => {
   const create = () => vault.create({ type: 'token', data: 'x', id: 'one', containers: ['/a/'] });
 
+  it('is decided again by each of two decisions of the request that begin together, when the token is deleted meanwhile', async () => {
+    await create();
+    const { use, context, madeAt } = await take();
+    const asked = [{ id: 'one', createdAt: madeAt.get('one') }];
+    let readings = 0;
+    const bothHaveRead = Promise.withResolvers<void>();
+    const deleted = bothHaveRead.promise.then(() => vault.remove('one'));
+    const decide = () =>
+      vault.faults.store.consistently(async () => {
+        const areThere = await use.areThere(asked, context);
+        readings += 1;
+        if (readings === 2) bothHaveRead.resolve();
+        await deleted;
+        return areThere;
+      });
+    expect(await Promise.all([decide(), decide()])).toEqual([false, false]);
+  });
+
   it('is decided by the time of their creation: another token with the id is not it, nor is one whose time is not known', async () => {
     await create();
     const { use, context, madeAt } = await take();

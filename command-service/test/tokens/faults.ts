@@ -40,6 +40,8 @@ export function createFaultyStore(inner: EventStore): FaultyStore {
           yield event;
         }
       },
+      consistently: inner.consistently.bind(inner),
+      remembered: inner.remembered.bind(inner),
       readAll: inner.readAll.bind(inner),
       readStored: inner.readStored.bind(inner),
       readStoredBackwards: inner.readStoredBackwards.bind(inner),

@@ -169,3 +169,54 @@ it('a token with hundreds of versions is found by few readings', async () => {
   expect(found.map(({ content }) => content.containers)).toEqual([['/mine/'], ['/old/']]);
   expect(readings).toBeLessThan(40);
 });
+
+it('a decision that is made again reads only the newer versions of a token, of ids that many tokens had too', async () => {
+  const since = vault.clock.now();
+  for (let count = 0; count < 20; count += 1) {
+    vault.clock.advance(1_000);
+    await create(`/c${count}/`);
+    if (count < 19) await vault.remove('one');
+  }
+  const { keyRing, clock, principal } = vault;
+  const { store, eventsRead } = vault.faults;
+  const find = createTokensSinceFinder({ store, keyRing, clock });
+  const context = createRequestContext({ principal, traceId: 'trace', now: clock.now() });
+  const read: number[] = [];
+  const found = await store.consistently(async () => {
+    const before = eventsRead.get('token') ?? 0;
+    const tokens = await find('one', since, context);
+    read.push((eventsRead.get('token') ?? 0) - before);
+    if (read.length === 1) await vault.update('one', { containers: ['/moved/'] });
+    return tokens;
+  });
+  expect(found.map(({ content }) => content.containers[0])).toEqual([
+    '/moved/',
+    ...Array.from({ length: 19 }, (_, index) => `/c${18 - index}/`),
+  ]);
+  expect(found.map(({ createdAt }) => createdAt)).toEqual(
+    (await find('one', since, context)).map(({ createdAt }) => createdAt),
+  );
+  const [first = 0, second] = read;
+  expect([first > 20, second]).toEqual([true, 1]);
+});
+
+it('a decision that is made again finds the token that took the id meanwhile, and the one before it in its last state', async () => {
+  const since = vault.clock.now();
+  await create('/old/');
+  const { log: store, keyRing, clock, principal } = vault;
+  const find = createTokensSinceFinder({ store, keyRing, clock });
+  const context = createRequestContext({ principal, traceId: 'trace', now: clock.now() });
+  let attempts = 0;
+  const found = await store.consistently(async () => {
+    const tokens = await find('one', since, context);
+    attempts += 1;
+    if (attempts === 1) {
+      await vault.update('one', { containers: ['/last/'] });
+      await vault.remove('one');
+      vault.clock.advance(1_000);
+      await create('/new/');
+    }
+    return tokens;
+  });
+  expect(found.flatMap(({ content }) => content.containers)).toEqual(['/new/', '/last/']);
+});

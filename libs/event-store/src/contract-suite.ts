@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe } from 'vitest';
 import { describeAppending } from './contract-suite/appending.ts';
 import { describeConcurrency } from './contract-suite/concurrency.ts';
+import { describeConsistentReads } from './contract-suite/consistent-reads.ts';
 import { describeGrouping } from './contract-suite/grouping.ts';
 import { describeReading } from './contract-suite/reading.ts';
 import { describeStored } from './contract-suite/stored.ts';
@@ -22,6 +23,7 @@ export function describeEventStoreContract(
     describeAppending(fixture);
     describeGrouping(fixture);
     describeReading(fixture);
+    describeConsistentReads(fixture);
     describeStored(fixture);
     describeSubscribing(fixture);
     describeConcurrency(fixture);

@@ -135,6 +135,20 @@ export interface EventStore<Event extends NewEvent<string, unknown> = VaultEvent
    */
   readStream(stream: string, options?: ReadStreamOptions): AsyncIterable<Recorded<Event>>;
 
+  /**
+   * Runs a decision that depends on several streams. Reading them may take seconds, so `decide` runs again when one of those that it has read with
+   * `readStream` has newer events when it is done, unless it took only a few milliseconds. From the third time on 100 ms are short enough: so a
+   * stream that is written to all the time does not hold it up. It must not append what it decides, since it may run several times.
+   * @throws EventStoreUnavailableError when streams change faster than they are read; and as `decide`
+   */
+  consistently<Result>(decide: () => Promise<Result>): Promise<Result>;
+
+  /**
+   * In a decision (`consistently`) that runs again: gives what `read` gave the time before, unless one of the streams that it has read then has newer
+   * events. Otherwise it reads; `before` is what it gave last. `key` names what is read, in this decision.
+   */
+  remembered<Value>(key: string, read: (before: Value | undefined) => Promise<Value>): Promise<Value>;
+
   /** The log after `after` (exclusive), in order, in bounded memory. Ends at the head at the time of the call. */
   readAll(after: Position, options?: ReadAllOptions): AsyncIterable<Recorded<Event>>;
 

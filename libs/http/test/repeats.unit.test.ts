@@ -67,7 +67,15 @@ describe('the repeat of a request', () => {
       const show = () => Promise.reject(error);
       const reply = await repeat(
         {},
-        { idempotency, tokenReplay: { show, isAsShown: async () => true, facts: async () => [] } },
+        {
+          idempotency,
+          tokenReplay: {
+            show,
+            isAsShown: async () => true,
+            facts: async () => [],
+            consistently: (decide) => decide(),
+          },
+        },
       );
       expect(reply.status).toBe(status);
       expect(reply.text).not.toContain(canary);

@@ -1,5 +1,6 @@
 import type { Principal } from '@token-vault/access';
 import type { Token } from '@token-vault/contracts';
+import type { EventStore } from '@token-vault/event-store';
 import type { Answer, AnswerToken } from './handlers.ts';
 import type { RequestContext } from './request-context.ts';
 
@@ -36,7 +37,7 @@ export interface ShownAgain {
 }
 
 /** The functions for tokens that stored answers need. Stored answers contain no token: a repeat shows the present state of the token. */
-export interface TokenReplay {
+export interface TokenReplay extends Pick<EventStore, 'consistently'> {
   /** One entry for each id, in the same order; undefined for a token that does not exist. */
   facts(ids: readonly string[], context: RequestContext): Promise<readonly (TokenFacts | undefined)[]>;
   /**

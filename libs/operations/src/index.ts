@@ -42,6 +42,6 @@ export {
 export { RecordedRefusals } from './recorded-refusals.ts';
 export { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';
 export type { Space } from './space.ts';
-export { isUnavailable } from './unavailable.ts';
+export { isUnavailable, throwAfterWork } from './unavailable.ts';
 export { parseInput } from './validation.ts';
 export { noteWrites } from './writes.ts';

@@ -1,5 +1,5 @@
 import type { Principal } from '@token-vault/access';
-import { UnavailableError } from '@token-vault/contracts';
+import { OutcomeUnknownError, UnavailableError } from '@token-vault/contracts';
 import { isDeepStrictEqual } from 'node:util';
 import { admittedNow, type Admitted } from './admission.ts';
 import type { Answer } from './handlers.ts';
@@ -29,14 +29,31 @@ export interface PresentCaller {
 /** An answer is made or brought up to date again as often while others change the caller's rights or its tokens. */
 const againAtMost = 4;
 
-/** Whether the answer was decided by other rights, or shows what is not so any more. */
-async function isOutdated(
-  made: Made,
+/** A 503 would say that nothing was done. */
+const overtaken = ({ position }: Answer): Error =>
+  position === undefined
+    ? new UnavailableError(
+        'The rights of the caller, or the token, change faster than the answer is made; try again.',
+      )
+    : new OutcomeUnknownError('outcome_unknown');
+
+const haveSameRights = (one: Admitted, other: Admitted): boolean =>
+  isDeepStrictEqual(one.principal, other.principal);
+
+/** The present rights of the caller, and whether the answer was decided by others, or shows what is not so any more. */
+async function look(
+  { isOvertaken }: Made,
   answer: Answer,
-  { now, admitted }: { readonly now: Admitted; readonly admitted: Admitted },
-): Promise<boolean> {
-  if (!isDeepStrictEqual(now.principal, admitted.principal)) return true;
-  return (await made.isOvertaken?.(answer, now.principal)) ?? false;
+  admitted: Admitted,
+  caller: PresentCaller,
+): Promise<{ readonly now: Admitted; readonly isOutdated: boolean }> {
+  const now = await admittedNow(admitted, caller);
+  if (now === admitted) return { now, isOutdated: false };
+  if (!haveSameRights(now, admitted)) return { now, isOutdated: true };
+  if (await isOvertaken?.(answer, now.principal)) return { now, isOutdated: true };
+  // Reading the tokens of the answer may have taken long.
+  const last = await admittedNow(now, caller);
+  return { now: last, isOutdated: !haveSameRights(last, now) };
 }
 
 /** Whether a cvc has ended that the answer may hold. */
@@ -51,18 +68,12 @@ export async function asRightsAreNow(made: Made, caller: PresentCaller): Promise
   let { answer, admitted } = made;
   if (!decideAnew) return answer;
   for (let again = 0; ; again += 1) {
-    const now = await admittedNow(admitted, caller);
+    const { now, isOutdated } = await look(made, answer, admitted, caller);
     const { pending } = answer;
     const isLate = now !== admitted;
     let { atMs, principal } = now;
-    if (
-      hasEnded(answer, () => caller.contextOf(now).now) ||
-      (isLate && (await isOutdated(made, answer, { now, admitted })))
-    ) {
-      if (again >= againAtMost)
-        throw new UnavailableError(
-          'The rights of the caller, or the token, change faster than the answer is made; try again.',
-        );
+    if (isOutdated || hasEnded(answer, () => caller.contextOf(now).now)) {
+      if (again >= againAtMost) throw overtaken(answer);
       answer = await decideAnew(now.principal, answer);
       ({ atMs, principal } = answer.decided ?? now);
     } else {

@@ -122,13 +122,11 @@ async function showStored(
       if (isQuick) return true;
       // Decided like a repeat that shows no token whole.
       const parts = tokens.map(({ at: _at, ...token }) => token);
-      await showStored(repeated, { answer, tokens: parts }, later, true);
-      return !(await areAsShown(
-        dependencies,
-        body,
-        places.map(([at]) => at),
-        later,
-      ));
+      const paths = places.map(([at]) => at);
+      return requireTokens(dependencies).consistently(async () => {
+        await showStored(repeated, { answer, tokens: parts }, later, true);
+        return !(await areAsShown(dependencies, body, paths, later));
+      });
     },
   };
   const ends = shown.map((each) => each?.cvcEndsAt);
@@ -191,7 +189,10 @@ export function createRepeating(
     async isOvertaken({ body, tokens = [] }) {
       // The caller has sent the data of a token that it made itself.
       const places = tokens.flatMap(({ at, by }) => (at && by !== 'create' ? [at] : []));
-      return !(await areAsShown(dependencies, body, places, context));
+      if (places.length === 0) return false;
+      return requireTokens(dependencies).consistently(
+        async () => !(await areAsShown(dependencies, body, places, context)),
+      );
     },
     show: (answer, tokens) => showStored({ dependencies, operation, params }, { answer, tokens }, context),
   };

@@ -1,3 +1,4 @@
+import { OutcomeUnknownError, UnavailableError } from '@token-vault/contracts';
 import { EventStoreUnavailableError } from '@token-vault/event-store';
 
 /**
@@ -18,4 +19,11 @@ export function isUnavailable(error: unknown): boolean {
   const code: unknown = (error as { code?: unknown }).code;
   if (typeof code === 'string' && unavailableCodes.test(code)) return true;
   return unavailableMessages.test(error.message);
+}
+
+/** Throws the error of a decision about work that was done. In place of a 503, which would say that nothing was done: OutcomeUnknownError. */
+export function throwAfterWork(error: unknown): never {
+  if (isUnavailable(error) || error instanceof UnavailableError)
+    throw new OutcomeUnknownError('outcome_unknown', { cause: error });
+  throw error;
 }

@@ -12,6 +12,7 @@ import {
   type VaultEvent,
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
+import type { EventStore } from '@token-vault/event-store';
 import {
   createRequestContext,
   deniedEvent,
@@ -105,8 +106,7 @@ export async function openForInvoker(
   const run = runOf(invocation, nothingSeen);
   const context = contextFor(invocation, run, invoker, rights.clock);
   const parents = await parentsOf(rights.keyRing, invocation).catch(throwTooOld);
-  const refusal =
-    refusalOfCaller(invoker) ?? (await (await decisionOnRuns(invocation, parents, rights))()).refusal;
+  const refusal = refusalOfCaller(invoker) ?? (await decideRuns(invocation, parents, rights)).refusal;
   if (!refusal) {
     const opened = await rights.openTokens(invocation.invoked.token_ids, context);
     // The arguments may hold any cvc that the code of these runs was given.
@@ -119,6 +119,7 @@ export async function openForInvoker(
 }
 
 export interface DeliveryRights {
+  readonly store: EventStore;
   readonly clock: Clock;
   readonly findInvoker: FindInvoker;
   readonly decisionOnUse: DecisionOnUse;
@@ -149,15 +150,15 @@ async function decisionOnStanding(
   const { tenantId } = invocation;
   const since = new Date(run.since);
   const unknown = contextFor(invocation, run, undefined, clock);
-  const decideUse = await decisionOnUse(run.tokenIds, since, unknown);
+  const [decideUse, gone] = await Promise.all([
+    decisionOnUse(run.tokenIds, since, unknown),
+    refuseOwner(tenantId, run.owner, since),
+  ]);
   return async () => {
     const invoker = await findInvoker(tenantId, run.actor, askedOf(run));
     const context = contextFor(invocation, run, invoker, clock);
     const refusal =
-      refusalOfCaller(invoker) ??
-      decideUse(context) ??
-      (await refuseOwner(tenantId, run.owner, since)) ??
-      refusalOfEndedCvc(run.cvcEndsAt, clock.now());
+      refusalOfCaller(invoker) ?? decideUse(context) ?? gone ?? refusalOfEndedCvc(run.cvcEndsAt, clock.now());
     return { context, refusal };
   };
 }
@@ -192,6 +193,10 @@ async function decisionOnRuns(invocation: Invocation, runs: readonly ParentRun[]
   };
 }
 
+/** Decides about all these runs at one moment. */
+const decideRuns = (invocation: Invocation, runs: readonly ParentRun[], rights: DeliveryRights) =>
+  rights.store.consistently(async () => (await decisionOnRuns(invocation, runs, rights))());
+
 /**
  * Decides whether code that is running may go on with the data that it has, as a delivery of its result is decided.
  * @param runs the run, and the runs that it is nested in
@@ -202,8 +207,7 @@ export async function requireActingOf(
   runs: readonly ParentRun[],
   rights: DeliveryRights,
 ): Promise<void> {
-  const decide = await decisionOnRuns(invocation, runs, rights);
-  const { refusal } = await decide();
+  const { refusal } = await decideRuns(invocation, runs, rights);
   if (refusal) throw refusal;
 }
 
@@ -286,13 +290,15 @@ export async function decideDelivery(
   if (refusedBy.refusal) return refused(refusedBy.refusal);
   const parents = await parentsOf(rights.keyRing, invocation);
   const opened = await open();
-  const decideSeen = await rights.decisionOnSeen(opened.seen, new Date(run.since), refusedBy.context);
-  const decideParents = await decisionOnRuns(invocation, parents, rights);
   const cvcEndsAt = opened.cvcEndsAt === undefined ? undefined : new Date(opened.cvcEndsAt);
   const ended = runOf(invocation, { ...nothingSeen, cvcEndsAt });
-  const decideAgain = await decisionOnStanding(invocation, ended, rights);
-  // The rights are found last, those of the invoker a second time: reading the tokens may take long. The result may hold a cvc that ends meanwhile.
-  const [decided, ofParents, { refusal }] = await Promise.all([decideSeen(), decideParents(), decideAgain()]);
+  const [decided, ofParents, { refusal }] = await rights.store.consistently(async () => {
+    const decideSeen = await rights.decisionOnSeen(opened.seen, new Date(run.since), refusedBy.context);
+    const decideParents = await decisionOnRuns(invocation, parents, rights);
+    const decideAgain = await decisionOnStanding(invocation, ended, rights);
+    // The rights are found last, those of the invoker a second time: reading the tokens may take long. The result may hold a cvc that ends meanwhile.
+    return Promise.all([decideSeen(), decideParents(), decideAgain()]);
+  });
   if (refusal) return refused(refusal);
   if (ofParents.refusal) return refused(ofParents.refusal);
   const mayHoldOthers = mayHoldUnnamedTokens(opened) || parents.some((each) => !each.isSeenComplete);

@@ -1,5 +1,6 @@
 import type { EventRegistry } from '@token-vault/contracts';
 import { checkAppend, checkMaxBatch, checkRead, type StreamRange } from '../append-request.ts';
+import { withConsistentReads } from '../consistent-reads.ts';
 import { untilAborted } from '../notifier.ts';
 import {
   EventStoreUnavailableError,
@@ -57,7 +58,7 @@ export function createEventStoreDbEventStore(options: EventStoreDbOptions): Even
     if (closing) throw new EventStoreUnavailableError('the event store is closed');
   }
 
-  return {
+  return withConsistentReads({
     async append(...append) {
       refuseIfClosed();
       return appender.append(checkAppend(registry, append));
@@ -85,7 +86,7 @@ export function createEventStoreDbEventStore(options: EventStoreDbOptions): Even
       closing ??= Promise.all([appender.close(), reader.close()]).then(() => undefined);
       return closing;
     },
-  };
+  });
 }
 
 type Reads = Pick<

@@ -6,6 +6,7 @@ import {
   isExpectationMet,
   type AppendRequest,
 } from '../append-request.ts';
+import { withConsistentReads } from '../consistent-reads.ts';
 import { Notifier } from '../notifier.ts';
 import { decodeEvent, decodeEvents } from '../codec.ts';
 import {
@@ -60,7 +61,7 @@ export function createMemoryEventStore(options: MemoryEventStoreOptions): EventS
     for (let index = first; index < end; index++) yield decodeEvent(registry, events[index] as StoredEvent);
   }
 
-  return {
+  const adapter: Omit<EventStore, 'consistently' | 'remembered'> = {
     async append(...append) {
       refuseIfClosed();
       const result = appendTo(log, checkAppend(registry, append));
@@ -94,6 +95,8 @@ export function createMemoryEventStore(options: MemoryEventStoreOptions): EventS
       log.appended.notifyAll();
     },
   };
+  // Reading takes no time here, and a test may still write in between.
+  return withConsistentReads(adapter, 0);
 }
 
 function eventsOf(log: MemoryEventLog, ...read: Parameters<EventStore['readStream']>): StoredEvent[] {

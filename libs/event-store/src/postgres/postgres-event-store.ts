@@ -2,6 +2,7 @@ import { keepIndexPlans } from '@token-vault/postgres';
 import type { EventRegistry } from '@token-vault/contracts';
 import pg from 'pg';
 import { checkAppend, checkMaxBatch, checkRead, restOf, type StreamRange } from '../append-request.ts';
+import { withConsistentReads } from '../consistent-reads.ts';
 import { untilAborted } from '../notifier.ts';
 import { decodeEvents } from '../codec.ts';
 import {
@@ -69,7 +70,7 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
     if (closing) throw new EventStoreUnavailableError('the event store is closed');
   }
 
-  return {
+  return withConsistentReads({
     async append(...append) {
       refuseIfClosed();
       return appender.append(checkAppend(registry, append), append[3]?.member);
@@ -95,7 +96,7 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
       closing ??= Promise.all([appender.close(), pool.end()]).then(() => undefined);
       return closing;
     },
-  };
+  });
 }
 
 type Reads = Pick<

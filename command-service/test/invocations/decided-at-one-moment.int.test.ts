@@ -1,0 +1,159 @@
+import { randomUUID } from 'node:crypto';
+import { invocationPlace, streams, type JsonInput, type SeenToken, type Token } from '@token-vault/contracts';
+import { secret } from '@token-vault/crypto';
+import { startPosition, type EventStore, type RecordedEvent } from '@token-vault/event-store';
+import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
+import { createAuditTrail, createRequestContext } from '@token-vault/operations';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { createOwnerDecision, createTokenReplay, createTokenUse } from '../../src/index.ts';
+import { answerNow } from '../../src/invocations/answers.ts';
+import type { OutcomeEvent } from '../../src/invocations/state.ts';
+import { createSeenTokens } from '../../src/tokens/seen.ts';
+import { anyone, noActor, useVault, type TestVault } from '../tokens/vault.ts';
+
+let vault: TestVault;
+useVault((opened) => (vault = opened));
+
+let early: Token;
+let late: Token;
+beforeEach(async () => {
+  const create = (id: string) => vault.create({ id, type: 'token', data: 'SECRET', containers: ['/mine/'] });
+  [early, late] = [await create('early'), await create('late')];
+});
+
+/** The log. Another caller does something to the first token while the second one is read, which comes after the first. */
+function storeWith(withdraw: (() => Promise<unknown>) | undefined): EventStore {
+  const { log, principal } = vault;
+  let isDone = withdraw === undefined;
+  return {
+    ...log,
+    async *readStream(stream, options) {
+      if (!isDone && stream === streams.token(principal.tenant.id, 'late')) {
+        isDone = true;
+        await withdraw?.();
+      }
+      yield* log.readStream(stream, options);
+    },
+  };
+}
+
+const withdrawals = {
+  nothing: undefined,
+  'moved away': () => vault.update('early', { containers: ['/theirs/'] }),
+  'moved away, and deleted': async () => {
+    await vault.update('early', { containers: ['/theirs/'] });
+    await vault.remove('early');
+  },
+};
+
+const onlyMine = () => {
+  const { tenant } = vault.principal;
+  return anyone({ tenant, rules: anyone().rules.map((rule) => ({ ...rule, container: '/mine/' })) });
+};
+
+const findingsOf = <Value>(showing: Promise<Value>) =>
+  showing.then(
+    () => 'shown',
+    (error: unknown) => (error as { code?: string }).code,
+  );
+
+interface RunOf {
+  readonly usedTokenIds: readonly string[];
+  /** The tokens that its code was shown. */
+  readonly seen?: readonly SeenToken[];
+  /** Whether the caller was authenticated a moment before the answer. */
+  readonly isAdmittedNow?: boolean;
+}
+
+/** Answers a run, by rights for the container `/mine/` alone. */
+async function answer(store: EventStore, { usedTokenIds, seen = [], isAdmittedNow = false }: RunOf) {
+  const { keyRing, clock } = vault;
+  const principal = onlyMine();
+  const [invocationId, reactorId] = [randomUUID(), randomUUID()];
+  const tenantId = principal.tenant.id;
+  const now = clock.now();
+  const principalNow = async () => (isAdmittedNow ? undefined : principal);
+  const context = createRequestContext({ principal, traceId: 'run', now, principalNow });
+  const content = { type: 'ReactorSucceeded', value: { raw: 'SECRET' }, seen, isSeenComplete: true };
+  const place = invocationPlace(tenantId, invocationId, 'outcome_with_tokens');
+  const sealed = secret(content as unknown as JsonInput);
+  const result = await keyRing.sealNew(place, sealed, { destroyAfter: new Date(now.getTime() + 60_000) });
+  const run = { invocation_id: invocationId, reactor_id: reactorId, mode: 'sync' };
+  const outcome = {
+    type: 'ReactorSucceeded',
+    id: randomUUID(),
+    data: { ...run, result, sealed_with_tokens: true },
+    metadata: context.metadata,
+    position: startPosition,
+  } as unknown as OutcomeEvent;
+  const audit = createAuditTrail(store);
+  const dependencies = {
+    store,
+    keyRing,
+    tokenUse: createTokenUse({ store, keyRing, clock }),
+    decisionOnSeen: createSeenTokens({ store, keyRing, clock, audit, findActor: async () => principal }),
+    refuseOwner: createOwnerDecision({ store, keyRing, clock }),
+  };
+  const asked = { tenantId, invocationId, reactorId, reactorRevision: 0 };
+  return answerNow(dependencies, { asked, outcome, usedTokenIds, since: now, isFirst: true }, context);
+}
+
+describe.each(Object.entries(withdrawals))(
+  '%s: a token, when it was read and others were not',
+  (name, withdraw) => {
+    const expected = name === 'nothing' ? 'shown' : 'forbidden';
+
+    it(`the answer of a run that used both is ${expected}`, async () => {
+      const answered = answer(storeWith(withdraw), { usedTokenIds: ['early', 'late'] });
+      expect(await findingsOf(answered)).toBe(expected);
+    });
+
+    it(`the answer of a run that used it, and whose code was shown the others, is ${expected} also when its caller was authenticated a moment ago`, async () => {
+      const shown = { applicationId: 'app', permission: 'token:read', transform: 'reveal' } as const;
+      const seen = [{ id: 'late', createdAt: late.created_at, shown }];
+      const answered = answer(storeWith(withdraw), { usedTokenIds: ['early'], seen, isAdmittedNow: true });
+      expect(await findingsOf(answered)).toBe(expected);
+    });
+
+    it(`a repeat that shows both is ${expected}`, async () => {
+      const { keyRing, clock } = vault;
+      const store = storeWith(withdraw);
+      const context = createRequestContext({ principal: onlyMine(), traceId: 'again', now: clock.now() });
+      const replay = createTokenReplay({
+        store,
+        keyRing,
+        clock,
+        expressions: createExpressions(createInlineWorkers()),
+        audit: createAuditTrail(store),
+        findActor: noActor,
+      });
+      const tokens = [early, late].map(({ id, created_at: createdAt = '' }) => ({
+        id,
+        createdAt,
+        by: 'use' as const,
+      }));
+      const later = { present: async () => context, isOnRecord: false };
+      const found = await findingsOf(replay.show(tokens, context, later));
+      expect(found).toBe(name === 'moved away, and deleted' ? 'not_found' : expected);
+    });
+  },
+);
+
+it('the answer of a run is shown though another caller updates its token each time that it is read', async () => {
+  const { log, principal } = vault;
+  let updates = 0;
+  const store: EventStore = {
+    ...log,
+    async *readStream(stream, options) {
+      const read: RecordedEvent[] = [];
+      for await (const event of log.readStream(stream, options)) read.push(event);
+      if (stream === streams.token(principal.tenant.id, 'early')) {
+        updates += 1;
+        await vault.update('early', { metadata: { count: String(updates) } });
+      }
+      yield* read;
+    },
+  };
+  expect(await findingsOf(answer(store, { usedTokenIds: ['early', 'late'] }))).toBe('shown');
+  expect(updates).toBeGreaterThan(2);
+});

@@ -1,0 +1,128 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import {
+  EventStoreUnavailableError,
+  noRevision,
+  type EventStore,
+  type ReadStreamOptions,
+  type RecordedEvent,
+} from './port.ts';
+
+/** The streams that a decision has read to their end, each with its newest revision at the first reading. */
+type ReadSet = Map<string, number>;
+
+/** A value, and the streams that it was read from. */
+interface Remembered {
+  readonly value: unknown;
+  readonly reads: ReadSet;
+  isOvertaken: boolean;
+}
+
+interface Decision {
+  /** Of the present attempt. */
+  readonly reads: ReadSet;
+  /** Of all attempts. */
+  readonly remembered: Map<string, Remembered>;
+}
+
+/** What was read within this time counts as read at one moment. */
+const momentMsByDefault = 5;
+/** From the third attempt on, which reads only what has changed: one that took no longer counts, though streams have newer events again. */
+const shortMs = 100;
+const shortFrom = 3;
+const mostAttempts = 8;
+
+const decisions = new AsyncLocalStorage<Decision>();
+
+/** What was read first counts: the decision may depend on it. */
+function note(reads: ReadSet, stream: string, revision: number): void {
+  if (!reads.has(stream)) reads.set(stream, revision);
+}
+
+function noteAll(reads: ReadSet, others: ReadSet): void {
+  for (const [stream, revision] of others) note(reads, stream, revision);
+}
+
+/** Notes a stream when its end was read. A range that ends before it says nothing of newer events. */
+async function* noting(
+  reads: ReadSet,
+  stream: string,
+  { from, backwards = false, maxCount = Infinity }: ReadStreamOptions,
+  events: AsyncIterable<RecordedEvent>,
+): AsyncGenerator<RecordedEvent, void> {
+  let count = 0;
+  let newest = backwards ? noRevision : (from ?? 0) - 1;
+  for await (const event of events) {
+    count += 1;
+    if (!backwards) newest = event.revision;
+    else if (from === undefined) note(reads, stream, event.revision);
+    yield event;
+  }
+  if (backwards ? from === undefined : count < maxCount) note(reads, stream, newest);
+}
+
+type Adapter = Omit<EventStore, 'consistently' | 'remembered'>;
+
+/** The streams that have an event after the revision that was read. */
+async function overtakenStreams({ readStoredStream }: Adapter, reads: ReadSet): Promise<ReadonlySet<string>> {
+  const newer = [...reads].map(async ([stream, revision]) => {
+    for await (const _ of readStoredStream(stream, { from: revision + 1, maxCount: 1 })) return [stream];
+    return [];
+  });
+  return new Set((await Promise.all(newer)).flat());
+}
+
+async function consistently<Result>(
+  adapter: Adapter,
+  momentMs: number,
+  decide: () => Promise<Result>,
+): Promise<Result> {
+  const remembered: Decision['remembered'] = new Map();
+  for (let attempt = 1; attempt <= mostAttempts; attempt += 1) {
+    const reads: ReadSet = new Map();
+    const beganMs = performance.now();
+    const decided = await decisions.run({ reads, remembered }, decide);
+    if (performance.now() - beganMs < (attempt < shortFrom ? momentMs : shortMs)) return decided;
+    const overtaken = await overtakenStreams(adapter, reads);
+    if (overtaken.size === 0) return decided;
+    for (const each of remembered.values())
+      each.isOvertaken ||= [...each.reads.keys()].some((stream) => overtaken.has(stream));
+  }
+  throw new EventStoreUnavailableError('streams change faster than they are read');
+}
+
+async function remember<Value>(
+  { reads, remembered }: Decision,
+  key: string,
+  read: (before: Value | undefined) => Promise<Value>,
+): Promise<Value> {
+  const before = remembered.get(key);
+  if (before && !before.isOvertaken) {
+    noteAll(reads, before.reads);
+    return before.value as Value;
+  }
+  const own: ReadSet = new Map();
+  const value = await decisions.run({ reads: own, remembered }, () =>
+    read(before?.value as Value | undefined),
+  );
+  noteAll(reads, own);
+  remembered.set(key, { value, reads: own, isOvertaken: false });
+  return value;
+}
+
+/** Adds `consistently` and `remembered` to an adapter: optimistic validation of what a decision has read. */
+export function withConsistentReads(adapter: Adapter, momentMs = momentMsByDefault): EventStore {
+  return {
+    ...adapter,
+    readStream(stream, options = {}) {
+      const events = adapter.readStream(stream, options);
+      const decision = decisions.getStore();
+      return decision ? noting(decision.reads, stream, options, events) : events;
+    },
+    // A decision inside another one is validated with it.
+    consistently: (decide) => (decisions.getStore() ? decide() : consistently(adapter, momentMs, decide)),
+    remembered(key, read) {
+      const decision = decisions.getStore();
+      return decision ? remember(decision, key, read) : read(undefined);
+    },
+  };
+}
