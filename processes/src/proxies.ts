@@ -52,7 +52,7 @@ export function openProxy(
     takeTokens: (references, asked) => tokenUse.take(references, asked),
     // A request waits for seconds, so tokens may expire meanwhile.
     checkTokens: (references, asked, madeAt) =>
-      tokenUse.check(references, { ...asked, now: clock.now() }, madeAt),
+      tokenUse.checkTaken(references, madeAt, asked.now, { ...asked, now: clock.now() }),
     decisionOnUse: (tokenIds, asked) => tokenUse.decisionOn(tokenIds, asked.now, asked),
     useNamed: (...named) => tokenUse.useNamed(...named),
     findProxy: async (tenantId, id) => usable(tenantId, await findProxy(tenantId, id), findApplication),

@@ -28,6 +28,7 @@ import {
   type FindToken,
 } from '../tokens/find.ts';
 import { keepHistories } from '../tokens/kept-histories.ts';
+import { isExpired } from '../tokens/state.ts';
 import { createTransactionOutcomes } from '../transactions/outcomes.ts';
 
 /** The tokens that reactor arguments name (interface.md, react; rules.md §4). */
@@ -35,12 +36,18 @@ export interface TokenUse {
   /**
    * @throws ValidationError naming the arguments whose token does not exist, or that may refer to two tokens;
    * ForbiddenError without `token:use` on a container
-   * @param madeAt of tokens that were taken: `created_at` by id. Another token with such an id does not count as it
    */
-  check(
+  check(references: TokenReferences, context: RequestContext): Promise<void>;
+  /**
+   * Whether tokens that were taken since a moment are there still, and the caller may use them.
+   * @param madeAt `created_at` by id. Another token with such an id does not count as it
+   * @throws ValidationError naming the place of a token that is gone; ForbiddenError
+   */
+  checkTaken(
     references: TokenReferences,
+    madeAt: ReadonlyMap<string, string>,
+    since: Date,
     context: RequestContext,
-    madeAt?: ReadonlyMap<string, string>,
   ): Promise<void>;
   /**
    * Opens tokens that were checked before. The check may be old, so the rights are decided again. `use` is the record
@@ -85,13 +92,13 @@ export interface TokenUseDependencies {
   readonly clock: Clock;
 }
 
-const accessTo = (
-  { id, content }: Pick<DecidingToken, 'id' | 'content'>,
-  { principal }: RequestContext,
-): TokenAccess => decideTokenAccess(principal, 'token:use', { id, containers: content.containers });
+type Usable = Omit<DecidingToken, 'isThere'>;
+
+const accessTo = ({ id, content }: Usable, { principal }: RequestContext): TokenAccess =>
+  decideTokenAccess(principal, 'token:use', { id, containers: content.containers });
 
 /** The refusal for the first token that the caller may not use. */
-function refusalOf(found: readonly DecidingToken[], context: RequestContext): ForbiddenError | undefined {
+function refusalOf(found: readonly Usable[], context: RequestContext): ForbiddenError | undefined {
   for (const details of found) {
     const access = accessTo(details, context);
     if (access.isGranted) continue;
@@ -209,11 +216,20 @@ export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
       return { use, ...openAll(keyRing, found, context, references.tokens), madeAt: madeAtOf(found) };
     },
 
-    async check(references, context, madeAt) {
-      const found = await findReferences(references, lookup(context));
-      const other = found.find(({ id, createdAt }) => madeAt && madeAt.get(id) !== createdAt);
-      if (other) throw missing(other.id, references.tokens.get(other.id));
-      const refusal = refusalOf(found, context);
+    async check(references, context) {
+      const refusal = refusalOf(await findReferences(references, lookup(context)), context);
+      if (refusal) throw refusal;
+    },
+
+    async checkTaken({ tokens }, madeAt, since, context) {
+      const ids = [...tokens.keys()];
+      const found = await readInParts(ids, (id) => findSince(id, since, context));
+      const there = found.filter((token) => token.isThere && !isExpired(token, context.now));
+      const gone = ids.find(
+        (id) => !there.some((each) => each.id === id && each.createdAt === madeAt.get(id)),
+      );
+      if (gone !== undefined) throw missing(gone, tokens.get(gone));
+      const refusal = refusalOf(there, context);
       if (refusal) throw refusal;
     },
 

@@ -30,15 +30,15 @@ const countsLaterMs = transactionLifetimeMs + clockSkewMs;
 
 /** The part of a token that decides who may see or use it, without its data. */
 export interface DecidingToken extends Pick<TokenDetails, 'id' | 'type' | 'createdAt'> {
-  readonly content: Pick<TokenDetails['content'], 'containers' | 'mask'>;
+  readonly content: Pick<TokenDetails['content'], 'containers' | 'mask' | 'expires_at'>;
+  /** False when it was deleted, or another token has taken its id. It may have expired. */
+  readonly isThere: boolean;
 }
 
-const deciding = ({ id, type, createdAt, content: { containers, mask } }: TokenDetails): DecidingToken => ({
-  id,
-  type,
-  createdAt,
-  content: { containers, mask },
-});
+const deciding = ({ id, type, createdAt, content }: TokenDetails, isThere: boolean): DecidingToken => {
+  const { containers, mask, expires_at } = content;
+  return { id, type, createdAt, content: { containers, mask, expires_at }, isThere };
+};
 
 /**
  * Finds every token that had this id since a moment, each in its last state: the present one first, then those that were
@@ -91,8 +91,8 @@ export function createTokensSinceFinder(dependencies: TokenFinderDependencies): 
     const found = new Map<string, DecidingToken>();
     const before = new Date(since.getTime() - clockSkewMs);
     for (let newest: number | undefined; newest !== noRevision;) {
-      const history = await read(newest);
-      const { state, base, baseSince } = history;
+      const isNewest = newest === undefined;
+      const { state, base, baseSince } = await read(newest);
       if (state.kind === 'absent') break;
       newest = base - 1;
       // A change in a transaction counts from its commit. The expiry that it sets may be earlier, and did not count before.
@@ -102,7 +102,7 @@ export function createTokensSinceFinder(dependencies: TokenFinderDependencies): 
       const { createdAt } = state.details;
       if (!found.has(createdAt)) {
         await requireSignedToken(keyRing, tenant, state.details);
-        found.set(createdAt, deciding(state.details));
+        found.set(createdAt, deciding(state.details, isNewest));
       }
       // A newer version of the newest token: those before it do not change any more.
       if (known[0]?.createdAt === createdAt) return [...found.values(), ...known.slice(1)];

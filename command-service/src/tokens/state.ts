@@ -84,8 +84,10 @@ export const evolve = evolveBy<TokenState, TokenEventType>({
 });
 
 /** An expired token counts as absent, also before the sweeper has ended it (rules.md §3). */
-export function isExpired(details: TokenDetails, now: Date): boolean {
-  const { expires_at: expiresAt } = details.content;
+export function isExpired(
+  { content: { expires_at: expiresAt } }: { readonly content: Pick<TokenContent, 'expires_at'> },
+  now: Date,
+): boolean {
   return expiresAt !== undefined && Date.parse(expiresAt) <= now.getTime();
 }
 

@@ -43,7 +43,7 @@ describe('a token that a request has read', () => {
     await create('x');
     const { use, context, restricted, madeAt, data } = await take();
     const reads = await eventsRead(async () => {
-      await use.check(references, context, madeAt);
+      await use.checkTaken(references, madeAt, context.now, context);
       expect((await use.decisionOn(['one'], context.now, context))(context)).toBeUndefined();
     });
     expect([data, reads]).toEqual(['x', 0]);
@@ -63,7 +63,9 @@ describe('a token that a request has read', () => {
       code: 'forbidden',
     });
     await vault.remove('one');
-    await expect(use.check(references, context, madeAt)).rejects.toMatchObject({ code: 'validation_failed' });
+    await expect(use.checkTaken(references, madeAt, context.now, context)).rejects.toMatchObject({
+      code: 'validation_failed',
+    });
     expect((await use.decisionOn(['one'], context.now, context))(narrowed)).toMatchObject({
       code: 'forbidden',
     });
@@ -75,7 +77,9 @@ describe('a token that a request has read', () => {
     const { use, context, madeAt } = await take();
     vault.clock.advance(11 * 60_000);
     const later = { ...context, now: vault.clock.now() };
-    await expect(use.check(references, later, madeAt)).rejects.toMatchObject({ code: 'validation_failed' });
+    await expect(use.checkTaken(references, madeAt, context.now, later)).rejects.toMatchObject({
+      code: 'validation_failed',
+    });
   });
 
   it('is read again while a transaction that wrote to it is open: its commit is no event of the token', async () => {
@@ -83,15 +87,19 @@ describe('a token that a request has read', () => {
     const transaction = await vault.begin();
     await vault.remove('one', { transaction });
     const { use, context, madeAt } = await take();
-    await use.check(references, context, madeAt);
+    await use.checkTaken(references, madeAt, context.now, context);
     await vault.end('commit', transaction);
-    await expect(use.check(references, context, madeAt)).rejects.toMatchObject({ code: 'validation_failed' });
+    await expect(use.checkTaken(references, madeAt, context.now, context)).rejects.toMatchObject({
+      code: 'validation_failed',
+    });
   });
 
   it('is read again when it is large: a request may wait for minutes, and many of them at once', async () => {
     await create('x'.repeat(64 * 1024));
     const { use, context, madeAt } = await take();
-    expect(await eventsRead(() => use.check(references, context, madeAt))).toBeGreaterThan(0);
+    expect(await eventsRead(() => use.checkTaken(references, madeAt, context.now, context))).toBeGreaterThan(
+      0,
+    );
   });
 });
 

@@ -22,10 +22,12 @@ interface Decision {
   readonly reads: ReadSet;
   /** Of all attempts. */
   readonly remembered: Map<string, Remembered>;
+  /** Those that are being read now. */
+  readonly running: Map<string, Promise<Remembered>>;
 }
 
-/** What was read within this time counts as read at one moment. */
-const momentMsByDefault = 5;
+/** What was read within this time counts as read at one moment. The rights of a caller count for 100 ms, too. */
+const momentMsByDefault = 50;
 /** From the third attempt on, which reads only what has changed: one that took no longer counts, though streams have newer events again. */
 const shortMs = 100;
 const shortFrom = 3;
@@ -80,7 +82,7 @@ async function consistently<Result>(
   for (let attempt = 1; attempt <= mostAttempts; attempt += 1) {
     const reads: ReadSet = new Map();
     const beganMs = performance.now();
-    const decided = await decisions.run({ reads, remembered }, decide);
+    const decided = await decisions.run({ reads, remembered, running: new Map() }, decide);
     if (performance.now() - beganMs < (attempt < shortFrom ? momentMs : shortMs)) return decided;
     const overtaken = await overtakenStreams(adapter, reads);
     if (overtaken.size === 0) return decided;
@@ -90,23 +92,40 @@ async function consistently<Result>(
   throw new EventStoreUnavailableError('streams change faster than they are read');
 }
 
+/** Reads, and notes which streams are read for it. */
+async function readAnew<Value>(
+  decision: Decision,
+  key: string,
+  read: (before: Value | undefined) => Promise<Value>,
+): Promise<Remembered> {
+  const { remembered, running } = decision;
+  const reads: ReadSet = new Map();
+  try {
+    const before = remembered.get(key)?.value as Value | undefined;
+    const value = await decisions.run({ ...decision, reads }, () => read(before));
+    const found = { value, reads, isOvertaken: false };
+    remembered.set(key, found);
+    return found;
+  } finally {
+    running.delete(key);
+  }
+}
+
 async function remember<Value>(
-  { reads, remembered }: Decision,
+  decision: Decision,
   key: string,
   read: (before: Value | undefined) => Promise<Value>,
 ): Promise<Value> {
+  const { reads, remembered, running } = decision;
   const before = remembered.get(key);
-  if (before && !before.isOvertaken) {
-    noteAll(reads, before.reads);
-    return before.value as Value;
+  let found = before?.isOvertaken === false ? before : undefined;
+  if (!found) {
+    const reading = running.get(key) ?? readAnew(decision, key, read);
+    running.set(key, reading);
+    found = await reading;
   }
-  const own: ReadSet = new Map();
-  const value = await decisions.run({ reads: own, remembered }, () =>
-    read(before?.value as Value | undefined),
-  );
-  noteAll(reads, own);
-  remembered.set(key, { value, reads: own, isOvertaken: false });
-  return value;
+  noteAll(reads, found.reads);
+  return found.value as Value;
 }
 
 /** Adds `consistently` and `remembered` to an adapter: optimistic validation of what a decision has read. */

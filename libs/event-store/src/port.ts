@@ -137,7 +137,7 @@ export interface EventStore<Event extends NewEvent<string, unknown> = VaultEvent
 
   /**
    * Runs a decision that depends on several streams. Reading them may take seconds, so `decide` runs again when one of those that it has read with
-   * `readStream` has newer events when it is done, unless it took only a few milliseconds. From the third time on 100 ms are short enough: so a
+   * `readStream` has newer events when it is done, unless it took less than 50 ms. From the third time on 100 ms are short enough: so a
    * stream that is written to all the time does not hold it up. It must not append what it decides, since it may run several times.
    * @throws EventStoreUnavailableError when streams change faster than they are read; and as `decide`
    */
@@ -145,7 +145,7 @@ export interface EventStore<Event extends NewEvent<string, unknown> = VaultEvent
 
   /**
    * In a decision (`consistently`) that runs again: gives what `read` gave the time before, unless one of the streams that it has read then has newer
-   * events. Otherwise it reads; `before` is what it gave last. `key` names what is read, in this decision.
+   * events. Otherwise it reads, once for all that ask at the same time; `before` is what it gave last. `key` names what is read, in this decision.
    */
   remembered<Value>(key: string, read: (before: Value | undefined) => Promise<Value>): Promise<Value>;
 

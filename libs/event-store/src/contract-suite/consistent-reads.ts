@@ -5,7 +5,7 @@ import { collect, newStream, texts, type Fixture } from './fixture.ts';
 import { noted } from './test-events.ts';
 
 /** What is read in less than a moment is not looked at again. */
-const overAMoment = () => delay(10);
+const overAMoment = () => delay(60);
 
 /** Decides on the streams, by these options, with a write to one of them after the first reading. */
 async function decideAround(
@@ -115,6 +115,25 @@ export function describeConsistentReads(fixture: Fixture): void {
         [2, undefined],
         [1, 'a'],
       ]);
+    });
+
+    it('reads once for all that ask at the same time, and sees a change for each of them', async () => {
+      const { store } = fixture;
+      const stream = newStream();
+      let [readings, attempts] = [0, 0];
+      const decided = await store.consistently(async () => {
+        const read = () =>
+          store.remembered('count', async () => {
+            readings += 1;
+            return texts(await collect(store.readStream(stream))).length;
+          });
+        const [one, other] = await Promise.all([read(), store.remembered('around', read)]);
+        await overAMoment();
+        attempts += 1;
+        if (attempts === 1) await store.append(stream, [noted('a')], 'any');
+        return [one, other];
+      });
+      expect([decided, readings]).toEqual([[1, 1], 2]);
     });
 
     it('sees a change of a stream that it remembers, also in a later attempt', async () => {
