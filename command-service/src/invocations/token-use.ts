@@ -26,6 +26,7 @@ import {
   createTokensSinceFinder,
   type DecidingToken,
   type FindToken,
+  type FindTokensSince,
 } from '../tokens/find.ts';
 import { keepHistories } from '../tokens/kept-histories.ts';
 import { isExpired } from '../tokens/state.ts';
@@ -175,6 +176,18 @@ async function recordUse(
   if (first && uses.length > 0) await audit.recordAll(first, uses);
 }
 
+const takenCheck =
+  (findSince: FindTokensSince): TokenUse['checkTaken'] =>
+  async ({ tokens }, madeAt, since, context) => {
+    const ids = [...tokens.keys()];
+    const found = await readInParts(ids, (id) => findSince(id, since, context));
+    const there = found.filter((token) => token.isThere && !isExpired(token, context.now));
+    const gone = ids.find((id) => !there.some((each) => each.id === id && each.createdAt === madeAt.get(id)));
+    if (gone !== undefined) throw missing(gone, tokens.get(gone));
+    const refusal = refusalOf(there, context);
+    if (refusal) throw refusal;
+  };
+
 /** Finds the token that has an id now, without its data. */
 const presenceFinder =
   (store: EventStore, find: FindToken) =>
@@ -221,17 +234,7 @@ export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
       if (refusal) throw refusal;
     },
 
-    async checkTaken({ tokens }, madeAt, since, context) {
-      const ids = [...tokens.keys()];
-      const found = await readInParts(ids, (id) => findSince(id, since, context));
-      const there = found.filter((token) => token.isThere && !isExpired(token, context.now));
-      const gone = ids.find(
-        (id) => !there.some((each) => each.id === id && each.createdAt === madeAt.get(id)),
-      );
-      if (gone !== undefined) throw missing(gone, tokens.get(gone));
-      const refusal = refusalOf(there, context);
-      if (refusal) throw refusal;
-    },
+    checkTaken: takenCheck(findSince),
 
     async areThere(tokens, context) {
       const ids = [...new Set(tokens.map(({ id }) => id))];
