@@ -3,7 +3,13 @@ import type { EgressSend } from '@token-vault/egress';
 import { ExchangeDecisions, type DecisionDependencies, type Going, type Leaving } from './decisions.ts';
 import type { Expressions, TokenReferences } from '@token-vault/expressions';
 import { errorFields, type Logger } from '@token-vault/observability';
-import type { AuditTrail, HandlersOf, Answer, RequestContext } from '@token-vault/operations';
+import {
+  throwAfterWork,
+  type AuditTrail,
+  type HandlersOf,
+  type Answer,
+  type RequestContext,
+} from '@token-vault/operations';
 import { CustomAnswerError, ProxyCode, type CodeDependencies, type TakenTokens } from './code.ts';
 import { urlOf, withoutKey, type ConfiguredProxy } from './configured.ts';
 import { destinationOf, requireAllowed } from './destination.ts';
@@ -142,8 +148,11 @@ class Proxy {
       return { position, stream: { status: shown.status, headers: shown.headers, body } };
     } catch (error) {
       this.#end(exchange, exchange.failureBy(error), context);
-      if (code.hasRun) await decisions.requireShown();
-      throw refusals.first ?? error;
+      const first = refusals.first ?? error;
+      if (!code.hasRun) throw first;
+      await decisions.requireShown();
+      // The code may have sent requests.
+      throwAfterWork(first);
     }
   }
 

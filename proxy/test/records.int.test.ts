@@ -29,6 +29,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createProxyHandlers, type ProxyDependencies } from '../src/routes.ts';
 
 const number = '4111111111111111';
+const shown = { applicationId: 'app', permission: 'token:read', transform: 'reveal' } as const;
+const seen = { id: 'seen', createdAt: '2029-01-01T00:00:00.000Z', shown };
 const cleanups: (() => Promise<unknown> | void)[] = [];
 afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
@@ -301,9 +303,6 @@ describe('a cvc that ends while the request is under way', () => {
 });
 
 describe('a withdrawal while the tokens are read that the request names, after code was shown another token', () => {
-  const shown = { applicationId: 'app', permission: 'token:read', transform: 'reveal' } as const;
-  const seen = { id: 'seen', createdAt: '2029-01-01T00:00:00.000Z', shown };
-
   it.each([
     ['requestCode', 'narrowed', 'forbidden', 0],
     ['requestCode', 'deleted', 'conflict', 0],
@@ -340,12 +339,11 @@ describe('a withdrawal while the tokens are read that the request names, after c
 it('a token of the request that is deleted while the tokens are read that code was shown: 409, and nothing is sent', async () => {
   const tenantId = randomUUID();
   const principal = principalOf(tenantId);
-  const shown = { applicationId: 'app', permission: 'token:read', transform: 'reveal' } as const;
   let isDeleted = false;
   const proxy = openProxy({
     findProxy: findProxyWith('requestCode'),
     async runCode({ onSeen }) {
-      onSeen({ tokens: [{ id: 'seen', shown }], isComplete: true });
+      onSeen({ tokens: [seen], isComplete: true });
       return { raw: {} };
     },
     async decisionOnSeen() {
@@ -396,7 +394,6 @@ describe('128 requests of a tenant that are under way', () => {
 });
 
 describe('a token that is deleted when it was read, while others are being read', () => {
-  const shown = { applicationId: 'app', permission: 'token:read', transform: 'reveal' } as const;
   const stream = 'token-of-this-test';
 
   /** Reads whether the token is there. It is deleted a moment after the first reading that follows `begin`. */
@@ -434,7 +431,7 @@ describe('a token that is deleted when it was read, while others are being read'
     const proxy = openProxy({
       findProxy: findProxyWith(part),
       async runCode({ onSeen, requireActing }) {
-        onSeen({ tokens: [{ id: 'seen', createdAt: '2029-01-01T00:00:00.000Z', shown }], isComplete: true });
+        onSeen({ tokens: [seen], isComplete: true });
         begin();
         if (reader === 'decisionOnUse') await requireActing();
         isActing = true;
@@ -448,8 +445,6 @@ describe('a token that is deleted when it was read, while others are being read'
 });
 
 describe('the answer of a request whose caller was authenticated a moment ago', () => {
-  const shown = { applicationId: 'app', permission: 'token:read', transform: 'reveal' } as const;
-
   it.each([true, false])(
     'is decided by the tokens of the request when code was shown others: %s',
     async (isSeen) => {
@@ -458,10 +453,7 @@ describe('the answer of a request whose caller was authenticated a moment ago', 
       const proxy = openProxy({
         findProxy: findProxyWith('responseCode'),
         async runCode({ onSeen }) {
-          onSeen({
-            tokens: isSeen ? [{ id: 'seen', createdAt: '2029-01-01T00:00:00.000Z', shown }] : [],
-            isComplete: true,
-          });
+          onSeen({ tokens: isSeen ? [seen] : [], isComplete: true });
           hasRun = true;
           return { raw: {} };
         },
@@ -476,18 +468,33 @@ describe('the answer of a request whose caller was authenticated a moment ago', 
   );
 
   it('has an unknown outcome when it cannot be decided now: the request has been sent', async () => {
-    const answered = {
-      store: { ...store, consistently: <Result>(decide: () => Promise<Result>) => decide() },
-    };
-    const isSent = () => arrivals.length > 0;
     const proxy = openProxy({
-      ...answered,
       async decisionOnUse() {
-        if (isSent()) throw new EventStoreUnavailableError('streams change faster than they are read');
+        if (arrivals.length > 0)
+          throw new EventStoreUnavailableError('streams change faster than they are read');
         return () => undefined;
       },
     });
     await expect(proxy()).rejects.toMatchObject({ code: 'outcome_unknown' });
     expect(arrivals).toHaveLength(1);
+  });
+
+  it('has an unknown outcome when a step of its code could not be decided: the code may have sent requests before', async () => {
+    let hasRun = false;
+    const proxy = openProxy({
+      findProxy: findProxyWith('requestCode'),
+      async runCode({ requireActing }) {
+        hasRun = true;
+        await requireActing();
+        return { raw: {} };
+      },
+      async decisionOnUse() {
+        if (!hasRun) return () => undefined;
+        hasRun = false;
+        throw new EventStoreUnavailableError('streams change faster than they are read');
+      },
+    });
+    const code = 'outcome_unknown';
+    await expect(proxy(undefined, undefined, randomUUID())).rejects.toMatchObject({ code });
   });
 });

@@ -7,7 +7,7 @@ import {
   type RecordedEvent,
 } from './port.ts';
 
-/** The streams that a decision has read to their end, each with its newest revision at the first reading. */
+/** The streams that a decision has read to their end, each with its newest revision at the earliest reading. */
 type ReadSet = Map<string, number>;
 
 /** A value, and the streams that it was read from. */
@@ -35,9 +35,9 @@ const mostAttempts = 8;
 
 const decisions = new AsyncLocalStorage<Decision>();
 
-/** What was read first counts: the decision may depend on it. */
+/** Of several readings the earliest counts, in whatever order they end: the decision may depend on it. */
 function note(reads: ReadSet, stream: string, revision: number): void {
-  if (!reads.has(stream)) reads.set(stream, revision);
+  reads.set(stream, Math.min(reads.get(stream) ?? revision, revision));
 }
 
 function noteAll(reads: ReadSet, others: ReadSet): void {
@@ -59,7 +59,8 @@ async function* noting(
     else if (from === undefined) note(reads, stream, event.revision);
     yield event;
   }
-  if (backwards ? from === undefined : count < maxCount) note(reads, stream, newest);
+  const isEnd = backwards ? from === undefined && count === 0 : count < maxCount;
+  if (isEnd) note(reads, stream, newest);
 }
 
 type Adapter = Omit<EventStore, 'consistently' | 'remembered'>;

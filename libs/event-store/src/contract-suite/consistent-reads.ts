@@ -117,6 +117,30 @@ export function describeConsistentReads(fixture: Fixture): void {
       ]);
     });
 
+    it('counts the earliest of two readings of a stream, also when it ends last', async () => {
+      const { store } = fixture;
+      const stream = newStream();
+      const count = async () => texts(await collect(store.readStream(stream, { backwards: true }))).length;
+      let isFirst = true;
+      const decided = await store.consistently(async () => {
+        const isRead = Promise.withResolvers<void>();
+        const slow = store.remembered('slow', async () => {
+          const found = await count();
+          isRead.resolve();
+          await overAMoment();
+          return found;
+        });
+        const quick = store.remembered('quick', async () => {
+          await isRead.promise;
+          if (isFirst) await store.append(stream, [noted('a')], 'any');
+          isFirst = false;
+          return count();
+        });
+        return Promise.all([slow, quick]);
+      });
+      expect(decided).toEqual([1, 1]);
+    });
+
     it('reads once for all that ask at the same time, and sees a change for each of them', async () => {
       const { store } = fixture;
       const stream = newStream();
