@@ -56,7 +56,7 @@ async function* noting(
   for await (const event of events) {
     count += 1;
     if (!backwards) newest = event.revision;
-    else if (from === undefined) note(reads, stream, event.revision);
+    else if (from === undefined && count === 1) note(reads, stream, event.revision);
     yield event;
   }
   const isEnd = backwards ? from === undefined && count === 0 : count < maxCount;

@@ -59,6 +59,7 @@ export function describeConsistentReads(fixture: Fixture): void {
       const first = ([stream = '']: readonly string[]) => stream;
       expect(await decideAround(fixture, { maxCount: 1 }, first)).toEqual(['a,a']);
       expect(await decideAround(fixture, { backwards: true, from: 1 }, first)).toEqual(['ba,ba']);
+      expect(await decideAround(fixture, { backwards: true }, newStream)).toEqual(['ba,ba']);
     });
 
     it('counts what it has read first of a stream', async () => {
