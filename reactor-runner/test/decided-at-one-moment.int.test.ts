@@ -6,19 +6,21 @@ import {
   TokenDeleted,
   type ParentRun,
 } from '@token-vault/contracts';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { DecisionOnUse } from '../src/runs/ports.ts';
 import { Deliveries } from '../src/webhooks/deliver.ts';
-import { createRunnerFixture, invoker, nothingSeen, tenantId, type RunnerFixture } from './runner-fixture.ts';
-
-const url = 'https://receiver.example/hook';
-const answered = { status: 200, statusText: '', headers: [], body: new Uint8Array(), url, redirected: false };
+import {
+  answered,
+  invoker,
+  nothingSeen,
+  tenantId,
+  url,
+  useRunnerFixture,
+  type RunnerFixture,
+} from './runner-fixture.ts';
 
 let fixture: RunnerFixture;
-beforeEach(async () => {
-  fixture = await createRunnerFixture();
-});
-afterEach(() => fixture.close());
+useRunnerFixture((opened) => (fixture = opened));
 
 /**
  * Decides by whether a token is there. When `isOvertaken` says so, the token is deleted a moment after it was read, as while other tokens are

@@ -1,17 +1,18 @@
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 import { ForbiddenError, newId, type ParentRun } from '@token-vault/contracts';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import type { DecisionOnSeen } from '../src/runs/ports.ts';
-import { createRunnerFixture, invoker, nothingSeen, type RunnerFixture } from './runner-fixture.ts';
-
-const url = 'https://receiver.example/hook';
-const answered = { status: 200, statusText: '', headers: [], body: new Uint8Array(), url, redirected: false };
+import {
+  answered,
+  invoker,
+  nothingSeen,
+  url,
+  useRunnerFixture,
+  type RunnerFixture,
+} from './runner-fixture.ts';
 
 let fixture: RunnerFixture;
-beforeEach(async () => {
-  fixture = await createRunnerFixture();
-});
-afterEach(() => fixture.close());
+useRunnerFixture((opened) => (fixture = opened));
 
 it.each([false, true])(
   'a nested run sends nothing when the caller of the outer run lost its rights while tokens were read: %s',

@@ -78,6 +78,17 @@ const template = {
 
 const succeeded: RunOutcome = { kind: 'succeeded', result: {}, console: { lines: [], truncated: false } };
 
+/** A receiver, and its answer. */
+export const url = 'https://receiver.example/hook';
+export const answered = {
+  status: 200,
+  statusText: '',
+  headers: [],
+  body: new Uint8Array(),
+  url,
+  redirected: false,
+};
+
 /** For runs whose code was shown no token. */
 export const nothingSeen: DecisionOnSeen = async () => async () => ({
   refusal: undefined,
