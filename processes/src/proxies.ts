@@ -57,7 +57,7 @@ export function openProxy(
     useNamed: (...named) => tokenUse.useNamed(...named),
     findProxy: async (tenantId, id) => usable(tenantId, await findProxy(tenantId, id), findApplication),
     runCode: createProxyCode(audit, { sandbox: reactors.sandbox, fetch: ofCode.fetch, operations }),
-    areThere: (tokens, asked) => tokenUse.areThere(tokens, { ...asked, now: clock.now() }),
+    areThere: (tokens, asked) => tokenUse.areThere(tokens, asked.now, { ...asked, now: clock.now() }),
     decisionOnSeen: (tokens, asked) => decisionOnSeen(tokens, asked.now, asked),
   });
   closers.add(proxy, (it) => it.close());

@@ -5,7 +5,6 @@ import {
   isAmong,
   TokensRead,
   type SeenToken,
-  type TokenIdentity,
   type VaultEvent,
 } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
@@ -25,7 +24,6 @@ import {
   createTokenFinder,
   createTokensSinceFinder,
   type DecidingToken,
-  type FindToken,
   type FindTokensSince,
 } from '../tokens/find.ts';
 import { keepHistories } from '../tokens/kept-histories.ts';
@@ -63,8 +61,8 @@ export interface TokenUse {
    * @throws as `check`
    */
   take(references: TokenReferences, context: RequestContext): Promise<OpenedTokens>;
-  /** Whether each of these tokens is there, for any caller. Another token with the id is not it. */
-  areThere(tokens: readonly SeenToken[], context: RequestContext): Promise<boolean>;
+  /** Whether each of these tokens, seen since a moment, is there, for any caller. Another token with the id is not it. */
+  areThere(tokens: readonly SeenToken[], since: Date, context: RequestContext): Promise<boolean>;
   /**
    * Reads the last states of tokens that were used since a moment, those that are gone included. What it gives decides about them: the
    * refusal for the first that the caller may not use. The rights of the caller are found afterwards, because reading takes longer.
@@ -176,29 +174,26 @@ async function recordUse(
   if (first && uses.length > 0) await audit.recordAll(first, uses);
 }
 
+/** The tokens that have these ids now. Of a token that was used since the moment, or seen, the decision about it reads the same. */
+async function findThere(
+  findSince: FindTokensSince,
+  tokenIds: readonly string[],
+  since: Date,
+  context: RequestContext,
+): Promise<readonly DecidingToken[]> {
+  const found = await readInParts(tokenIds, (id) => findSince(id, since, context));
+  return found.filter((token) => token.isThere && !isExpired(token, context.now));
+}
+
 const takenCheck =
   (findSince: FindTokensSince): TokenUse['checkTaken'] =>
   async ({ tokens }, madeAt, since, context) => {
     const ids = [...tokens.keys()];
-    const found = await readInParts(ids, (id) => findSince(id, since, context));
-    const there = found.filter((token) => token.isThere && !isExpired(token, context.now));
+    const there = await findThere(findSince, ids, since, context);
     const gone = ids.find((id) => !there.some((each) => each.id === id && each.createdAt === madeAt.get(id)));
     if (gone !== undefined) throw missing(gone, tokens.get(gone));
     const refusal = refusalOf(there, context);
     if (refusal) throw refusal;
-  };
-
-/** Finds the token that has an id now, without its data. */
-const presenceFinder =
-  (store: EventStore, find: FindToken) =>
-  async (tokenId: string, context: RequestContext): Promise<readonly TokenIdentity[]> => {
-    const key = JSON.stringify(['there', context.principal.tenant.id, tokenId]);
-    const found = await store.remembered(key, async () => {
-      const details = await find(tokenId, context);
-      return details && { id: tokenId, createdAt: details.createdAt, expiresAt: details.content.expires_at };
-    });
-    const isOver = found?.expiresAt !== undefined && Date.parse(found.expiresAt) <= context.now.getTime();
-    return found && !isOver ? [found] : [];
   };
 
 export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
@@ -206,7 +201,6 @@ export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
   const readHistory = keepHistories({ store, outcomes: createTransactionOutcomes(store, clock) });
   const find = createTokenFinder({ ...dependencies, readHistory });
   const findSince = createTokensSinceFinder({ ...dependencies, readHistory });
-  const findThere = presenceFinder(store, find);
 
   const lookup = (context: RequestContext): TokenLookup => ({
     find: (tokenId) => find(tokenId, context),
@@ -236,9 +230,9 @@ export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
 
     checkTaken: takenCheck(findSince),
 
-    async areThere(tokens, context) {
+    async areThere(tokens, since, context) {
       const ids = [...new Set(tokens.map(({ id }) => id))];
-      return tokens.every(isAmong(await readInParts(ids, (id) => findThere(id, context))));
+      return tokens.every(isAmong(await findThere(findSince, ids, since, context)));
     },
 
     async decisionOn(tokenIds, since, context) {

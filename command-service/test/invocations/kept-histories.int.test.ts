@@ -115,7 +115,7 @@ describe('whether tokens are there that a request has been shown', () => {
     const deleted = bothHaveRead.promise.then(() => vault.remove('one'));
     const decide = () =>
       vault.faults.store.consistently(async () => {
-        const areThere = await use.areThere(asked, context);
+        const areThere = await use.areThere(asked, context.now, context);
         readings += 1;
         if (readings === 2) bothHaveRead.resolve();
         await deleted;
@@ -129,7 +129,7 @@ describe('whether tokens are there that a request has been shown', () => {
     const { use, context, madeAt } = await take();
     const createdAt = madeAt.get('one');
     const areThere = (token: { readonly createdAt?: string | undefined }) =>
-      use.areThere([{ id: 'one', ...token }], context);
+      use.areThere([{ id: 'one', ...token }], context.now, context);
     expect(await areThere({ createdAt })).toBe(true);
     expect(await areThere({})).toBe(false);
     vault.clock.advance(1);
@@ -144,6 +144,8 @@ describe('whether tokens are there that a request has been shown', () => {
     await create();
     const { use, context } = await take();
     const { madeAt } = await use.open(['one'], context);
-    expect(await use.areThere([{ id: 'one', createdAt: madeAt.get('one') }], context)).toBe(true);
+    expect(await use.areThere([{ id: 'one', createdAt: madeAt.get('one') }], context.now, context)).toBe(
+      true,
+    );
   });
 });
