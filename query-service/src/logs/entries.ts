@@ -19,7 +19,15 @@ const n = aliased('log', 'entry_entity', 'n');
 /** The key of a row, in a tenant. The log is answered in this order, backwards. */
 const order = ['created_at', 'seq', 'ordinal'] as const;
 const key = ['tenant_id', ...order] as const;
-const joined = `join ${e.source} using (${key.join(', ')})`;
+
+/**
+ * The row of the log, with the alias `e`, of each key in `source`. `limit 1` makes Postgres look each key up in the index. A plain join may
+ * compare all rows with all rows while the statistics are old.
+ */
+const rowOfEach = (source: string): string => {
+  const isItsRow = key.map((column) => `${e[column]} = ${source}.${column}`).join(' and ');
+  return `cross join lateral (select * from ${e.source} where ${isItsRow} limit 1) e`;
+};
 
 /**
  * The rows of the log, with the alias `e`. A row has an entry for each of its entities, `e.size` in all. With a filter by entity, the
@@ -30,7 +38,7 @@ export function rowsOf(tenantId: string, filters: LogFilters): Knex.QueryBuilder
   const rows =
     entityId === undefined
       ? db(e.source)
-      : db(entriesOf(tenantId, entityId, filters).as('f')).joinRaw(joined);
+      : db(entriesOf(tenantId, entityId, filters).as('f')).joinRaw(rowOfEach('f'));
   return rows
     .where(e.tenant_id, tenantId)
     .where(
@@ -99,6 +107,6 @@ export const pageOfEntries = (
     .withMaterialized('chosen', chosenRows(tenantId, filters, page))
     .select(...columns, db.raw(`coalesce(${e.entity_ids}[place], ${e.entity_id}) as entity_id`))
     .from('chosen')
-    .joinRaw(joined)
+    .joinRaw(rowOfEach('chosen'))
     .joinRaw('cross join lateral generate_series(last_place, first_place, -1) place')
     .orderBy(descending(...order.map((column) => `chosen.${column}`), 'place'));
