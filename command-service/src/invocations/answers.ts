@@ -197,7 +197,7 @@ async function decidedAnswer(
   const { asked, outcome, usedTokenIds, since } = ended;
   const owner = { reactorId: asked.reactorId, revision: asked.reactorRevision };
   opening.catch(() => undefined);
-  const { present, atMs, refusal } = await store.consistently(async () => {
+  const { present, refusal } = await store.consistently(async () => {
     const { seen = [] } = await opening.catch(() => ({ seen: [] }));
     const decideUse =
       isUseDecided && seen.length === 0 ? undefined : await tokenUse.decisionOn(usedTokenIds, since, context);
@@ -206,9 +206,8 @@ async function decidedAnswer(
     const gone = await refuseOwner(asked.tenantId, owner, since);
     // The rights are found last: what was read before took time.
     const present = (await context.renewed()) ?? context;
-    const atMs = performance.now();
     const { refusal } = await decideSeen();
-    return { present, atMs, refusal: decideUse?.(present) ?? gone ?? refusal };
+    return { present, refusal: decideUse?.(present) ?? gone ?? refusal };
   });
   if (refusal) throw refusal;
   let content = await opening;
@@ -217,6 +216,7 @@ async function decidedAnswer(
   const answer = answerFrom({ ...asked, since }, outcome, content, usedTokenIds);
   const again = (later: RequestContext) =>
     decidedAnswer(dependencies, ended, { context: later, isUseDecided: false });
-  const decided = { atMs, principal: present.principal, again, isOvertaken: async () => true };
+  const { principal, admittedAtMs: atMs } = present;
+  const decided = { atMs, principal, again, isOvertaken: async () => true };
   return { ...answer, decided };
 }

@@ -168,11 +168,9 @@ export class Invocations {
       : await this.#append(draft, context);
     context.hasInvoked(draft.id);
     if (begun) {
-      const { token_ids: tokenIds } = begun.invoked;
-      const refusal = await this.#store.consistently(async () => {
-        const decideUse = await this.#tokenUse.decisionOn(tokenIds, sinceOf(begun), context);
-        return decideUse((await context.renewed()) ?? context);
-      });
+      // The answer of the run is decided once more, by tokens that are read at one moment.
+      const decideUse = await this.#tokenUse.decisionOn(begun.invoked.token_ids, sinceOf(begun), context);
+      const refusal = decideUse((await context.renewed()) ?? context);
       if (refusal) throw refusal;
     }
     return { position, begun };

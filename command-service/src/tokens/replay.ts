@@ -28,7 +28,7 @@ import { outsideTransaction } from '../transactions/context.ts';
 import { requireAccess } from './drafts.ts';
 import { transformWrittenData } from './written-data.ts';
 import { ExistingTokens } from './existing.ts';
-import { createTokenFinder, createTokensSinceFinder } from './find.ts';
+import { createTokenFinder, createTokensSinceFinder, type FindToken } from './find.ts';
 import { createOwnerDecision, type RefuseOwner } from '../invocations/code-owner.ts';
 import { createSeenTokens, shownNow, type FindActor } from './seen.ts';
 import { hiding, shownTo, withoutUnreadable, type Shown } from './shown.ts';
@@ -190,11 +190,20 @@ async function present(
   return withoutUnreadable(presentToken(tenantId, details, data), shown);
 }
 
+/** A decision that is made again reads only the tokens that others have changed. */
+function createRepeatFinder(dependencies: TokenReplayDependencies): FindToken {
+  const find = createTokenFinder(dependencies, { seesOwn: true });
+  return (id, context) => {
+    const key = JSON.stringify(['repeat', context.principal.tenant.id, id]);
+    return dependencies.store.remembered(key, () => find(id, context));
+  };
+}
+
 /** Shows the tokens of a stored answer in their present state, by the caller's present rights (rules.md §2). */
 export function createTokenReplay(dependencies: TokenReplayDependencies): TokenReplay {
   const { store, audit } = dependencies;
   const existing = new ExistingTokens(dependencies);
-  const find = createTokenFinder(dependencies, { seesOwn: true });
+  const find = createRepeatFinder(dependencies);
   const findSince = createTokensSinceFinder(dependencies);
   const decisionOnSeen = createSeenTokens(dependencies);
   const refuseOwner = createOwnerDecision(dependencies);

@@ -1,9 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import { invocationPlace, streams, type JsonInput, type SeenToken, type Token } from '@token-vault/contracts';
+import {
+  invocationPlace,
+  operations,
+  streams,
+  type JsonInput,
+  type SeenToken,
+  type Token,
+} from '@token-vault/contracts';
 import { secret } from '@token-vault/crypto';
 import { startPosition, type EventStore, type RecordedEvent } from '@token-vault/event-store';
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
-import { createAuditTrail, createRequestContext } from '@token-vault/operations';
+import { createAuditTrail, createRepeating, createRequestContext } from '@token-vault/operations';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { createOwnerDecision, createTokenReplay, createTokenUse } from '../../src/index.ts';
 import { answerNow } from '../../src/invocations/answers.ts';
@@ -21,21 +28,55 @@ beforeEach(async () => {
   [early, late] = [await create('early'), await create('late')];
 });
 
-/** The log. Another caller does something to the first token while the second one is read, which comes after the first. */
-function storeWith(withdraw: (() => Promise<unknown>) | undefined): EventStore {
+/**
+ * The log. Another caller does something to the first token while the second one is read, which comes after the first.
+ * @param reading of the second token: 1 for the first time that it is read
+ */
+function storeWith(withdraw: (() => Promise<unknown>) | undefined, reading = 1): EventStore {
   const { log, principal } = vault;
-  let isDone = withdraw === undefined;
+  let readings = 0;
   return {
     ...log,
     async *readStream(stream, options) {
-      if (!isDone && stream === streams.token(principal.tenant.id, 'late')) {
-        isDone = true;
-        await withdraw?.();
+      if (stream === streams.token(principal.tenant.id, 'late')) {
+        readings += 1;
+        if (readings === reading) await withdraw?.();
       }
       yield* log.readStream(stream, options);
     },
   };
 }
+
+const replayOf = (store: EventStore) => {
+  const { keyRing, clock } = vault;
+  const expressions = createExpressions(createInlineWorkers());
+  return createTokenReplay({
+    store,
+    keyRing,
+    clock,
+    expressions,
+    audit: createAuditTrail(store),
+    findActor: noActor,
+  });
+};
+
+const contextOf = () =>
+  createRequestContext({ principal: onlyMine(), traceId: 'again', now: vault.clock.now() });
+
+/** The use of both tokens, as an answer names it. */
+const bothUsed = () =>
+  [early, late].map(({ id, created_at: createdAt = '' }) => ({ id, createdAt, by: 'use' as const }));
+
+/** An answer that shows both tokens whole. */
+const bothShown = () => bothUsed().map((token, index) => ({ ...token, at: ['tokens', index] }));
+
+const repeatingOf = (store: EventStore) =>
+  createRepeating(
+    { audit: createAuditTrail(store), tokenReplay: replayOf(store), isVisible: async () => true },
+    operations.tokenize,
+    undefined,
+    contextOf(),
+  );
 
 const withdrawals = {
   nothing: undefined,
@@ -63,17 +104,21 @@ interface RunOf {
   readonly seen?: readonly SeenToken[];
   /** Whether the caller was authenticated a moment before the answer. */
   readonly isAdmittedNow?: boolean;
+  readonly admittedAtMs?: number;
 }
 
 /** Answers a run, by rights for the container `/mine/` alone. */
-async function answer(store: EventStore, { usedTokenIds, seen = [], isAdmittedNow = false }: RunOf) {
+async function answer(
+  store: EventStore,
+  { usedTokenIds, seen = [], isAdmittedNow = false, ...admission }: RunOf,
+) {
   const { keyRing, clock } = vault;
   const principal = onlyMine();
   const [invocationId, reactorId] = [randomUUID(), randomUUID()];
   const tenantId = principal.tenant.id;
   const now = clock.now();
   const principalNow = async () => (isAdmittedNow ? undefined : principal);
-  const context = createRequestContext({ principal, traceId: 'run', now, principalNow });
+  const context = createRequestContext({ principal, traceId: 'run', now, principalNow, ...admission });
   const content = { type: 'ReactorSucceeded', value: { raw: 'SECRET' }, seen, isSeenComplete: true };
   const place = invocationPlace(tenantId, invocationId, 'outcome_with_tokens');
   const sealed = secret(content as unknown as JsonInput);
@@ -116,25 +161,16 @@ describe.each(Object.entries(withdrawals))(
     });
 
     it(`a repeat that shows both is ${expected}`, async () => {
-      const { keyRing, clock } = vault;
-      const store = storeWith(withdraw);
-      const context = createRequestContext({ principal: onlyMine(), traceId: 'again', now: clock.now() });
-      const replay = createTokenReplay({
-        store,
-        keyRing,
-        clock,
-        expressions: createExpressions(createInlineWorkers()),
-        audit: createAuditTrail(store),
-        findActor: noActor,
-      });
-      const tokens = [early, late].map(({ id, created_at: createdAt = '' }) => ({
-        id,
-        createdAt,
-        by: 'use' as const,
-      }));
+      const context = contextOf();
       const later = { present: async () => context, isOnRecord: false };
-      const found = await findingsOf(replay.show(tokens, context, later));
+      const found = await findingsOf(replayOf(storeWith(withdraw)).show(bothUsed(), context, later));
       expect(found).toBe(name === 'moved away, and deleted' ? 'not_found' : expected);
+    });
+
+    it(`a look at an answer that took long ${name === 'nothing' ? 'leaves it' : 'finds the change'}`, async () => {
+      const answer = { body: { tokens: [early, late] }, tokens: bothShown() };
+      const isOvertaken = await repeatingOf(storeWith(withdraw)).isOvertaken(answer);
+      expect(isOvertaken).toBe(name !== 'nothing');
     });
   },
 );
@@ -156,4 +192,46 @@ it('the answer of a run is shown though another caller updates its token each ti
   };
   expect(await findingsOf(answer(store, { usedTokenIds: ['early', 'late'] }))).toBe('shown');
   expect(updates).toBeGreaterThan(2);
+});
+
+it('a look at a repeated answer that took long reads each token once, so no change comes between two readings', async () => {
+  const answer = { body: { tokens: [undefined, undefined] } };
+  let isChanged = false;
+  const change = async () => {
+    isChanged = true;
+    await vault.update('early', { metadata: { count: '1' } });
+  };
+  const again = await repeatingOf(storeWith(change, 3)).show(answer, bothShown());
+  expect(await again.decided?.isOvertaken(contextOf(), again)).toBe(isChanged);
+});
+
+it('a repeat reads only the token again that another caller updates each time that it is read', async () => {
+  const { log, principal } = vault;
+  const reads = { early: 0, late: 0 };
+  const store: EventStore = {
+    ...log,
+    async *readStream(stream, options) {
+      const read: RecordedEvent[] = [];
+      for await (const event of log.readStream(stream, options)) read.push(event);
+      if (stream === streams.token(principal.tenant.id, 'late')) reads.late += 1;
+      if (stream === streams.token(principal.tenant.id, 'early')) {
+        reads.early += 1;
+        await vault.update('early', { metadata: { count: String(reads.early) } });
+      }
+      yield* read;
+    },
+  };
+  const context = contextOf();
+  const later = { present: async () => context, isOnRecord: true };
+  expect(await findingsOf(replayOf(store).show(bothUsed(), context, later))).toBe('shown');
+  expect(reads.early).toBeGreaterThan(2);
+  expect(reads.late).toBe(1);
+});
+
+it('the rights of an answer count from the authentication of its caller, not from the end of the run', async () => {
+  const admittedAtMs = performance.now() - 90;
+  const { decided } = await answer(vault.log, { usedTokenIds: ['early'], isAdmittedNow: true, admittedAtMs });
+  expect(decided?.atMs).toBe(admittedAtMs);
+  const renewed = await answer(vault.log, { usedTokenIds: ['early'], admittedAtMs });
+  expect(renewed.decided?.atMs).toBeGreaterThan(admittedAtMs + 90);
 });

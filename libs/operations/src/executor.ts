@@ -132,6 +132,7 @@ function contextOf(
   const { traceId, causationId, parents, consoleSession, onWaiting, onInvoked } = call.request;
   return createRequestContext({
     principal: admitted.principal,
+    admittedAtMs: admitted.atMs,
     async principalNow() {
       const now = await stillAdmitted(call, admitted, dependencies);
       return now === admitted ? undefined : now.principal;

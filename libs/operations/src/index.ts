@@ -1,6 +1,7 @@
 export { createAuditTrail, type AuditTrail } from './audit-trail.ts';
 export type { Identity, RetiredKey } from './callers.ts';
 export { systemClock, type Clock } from './clock.ts';
+export { createRepeating } from './repeats.ts';
 export { createExecutor, type Executor, type ExecutorDependencies, type Outcome } from './executor.ts';
 export type {
   Answer,

@@ -92,12 +92,10 @@ async function showStored(
     throw new NotFoundError('The content of the first answer');
   const isOfEntity = operation.entity !== 'token' || tokens.length === 0;
   const entityId = entityIdOf(answer, params, context, operation);
-  let atMs = 0;
-  let { principal } = context;
+  let { principal, admittedAtMs: atMs } = context;
   const present = async () => {
-    atMs = performance.now();
     const now = (await context.renewed()) ?? context;
-    ({ principal } = now);
+    ({ principal, admittedAtMs: atMs } = now);
     if (isOfEntity) await requireThere(repeated, answer, entityId, now);
     return now;
   };

@@ -16,6 +16,8 @@ import type { RecordedRefusals } from './recorded-refusals.ts';
 /** The data of the request that a handler gets besides its input. */
 export interface RequestContext {
   readonly principal: Principal;
+  /** When the rights of `principal` were found, on the clock of `performance.now()`. */
+  readonly admittedAtMs: number;
   readonly traceId: string;
   /** When the request began, by the injected clock. All times of one request are this instant. */
   readonly now: Date;
@@ -67,6 +69,8 @@ export interface RequestContext {
 
 export interface RequestContextOptions {
   readonly principal: Principal;
+  /** By default now. */
+  readonly admittedAtMs?: number;
   readonly traceId: string;
   readonly now: Date;
   readonly transactionId?: string | undefined;
@@ -109,6 +113,7 @@ function metadataOf(options: RequestContextOptions): EventMetadata {
 
 export function createRequestContext(options: RequestContextOptions): RequestContext {
   const { principal, traceId, now, transactionId, idempotencyScope, identity = {} } = options;
+  const { admittedAtMs = performance.now() } = options;
   const metadata = metadataOf(options);
   let count = 0;
   let commands = 0;
@@ -126,13 +131,15 @@ export function createRequestContext(options: RequestContextOptions): RequestCon
     });
   const context: RequestContext = {
     principal,
+    admittedAtMs,
     traceId,
     now,
     transactionId,
     metadata,
     async renewed() {
+      const admittedAtMs = performance.now();
       const now = await options.principalNow?.();
-      return now && { ...context, principal: now, part: partsFor(now) };
+      return now && { ...context, principal: now, admittedAtMs, part: partsFor(now) };
     },
     identity,
     parents: options.parents ?? [],
