@@ -6,6 +6,7 @@ import { type EmbeddedPostgres, startEmbeddedPostgres } from '@token-vault/embed
 import { runDirectoryVariable } from './cluster-template.ts';
 import { removeTestDatabases } from './database.ts';
 import { starterVariable } from './starter.ts';
+import { testDirectory } from './test-directory.ts';
 
 const prefix = 'token-vault-test-';
 
@@ -15,7 +16,7 @@ const prefix = 'token-vault-test-';
  */
 export default async function setup(): Promise<() => Promise<void>> {
   await removeAbandoned();
-  const directory = await mkdtemp(path.join(tmpdir(), `${prefix}${process.pid}-`));
+  const directory = await mkdtemp(path.join(testDirectory, `${prefix}${process.pid}-`));
   // As root, Postgres runs under another account, which must be able to pass through.
   await chmod(directory, 0o711);
   const socket = path.join(directory, 'starter.sock');
@@ -46,10 +47,12 @@ export default async function setup(): Promise<() => Promise<void>> {
 
 /** Removes the temporary directories that killed runs left. Their Postgres ended with them. */
 async function removeAbandoned(): Promise<void> {
-  for (const name of await readdir(tmpdir())) {
-    const pid = name.startsWith(prefix) ? Number.parseInt(name.slice(prefix.length), 10) : NaN;
-    if (pid > 0 && !isAlive(pid)) {
-      await rm(path.join(tmpdir(), name), { recursive: true, force: true }).catch(() => undefined);
+  for (const place of new Set([tmpdir(), testDirectory])) {
+    for (const name of await readdir(place)) {
+      const pid = name.startsWith(prefix) ? Number.parseInt(name.slice(prefix.length), 10) : NaN;
+      if (pid > 0 && !isAlive(pid)) {
+        await rm(path.join(place, name), { recursive: true, force: true }).catch(() => undefined);
+      }
     }
   }
 }

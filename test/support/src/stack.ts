@@ -7,6 +7,7 @@ import flags from '../../../scripts/node-flags.json' with { type: 'json' };
 import type { Credentials } from '@token-vault/standalone';
 import { copyCluster } from './cluster-template.ts';
 import { type Client, createClient } from './stack-client.ts';
+import { testDirectory } from './test-directory.ts';
 import { forgetStores, launchOf, pinnedNode, type TestStack, testStack } from './test-stack.ts';
 import { waitUntil } from './waiting.ts';
 
@@ -69,7 +70,7 @@ for (const end of ['exit', 'disconnect']) {
 /** A fresh directory that the account of Postgres may pass through; `removeDataDirectory` removes it. */
 export async function createDataDirectory(): Promise<string> {
   // The prefix by which the next run finds directories that a killed run left.
-  const directory = await mkdtemp(path.join(tmpdir(), `token-vault-test-${process.pid}-`));
+  const directory = await mkdtemp(path.join(testDirectory, `token-vault-test-${process.pid}-`));
   await chmod(directory, 0o711);
   return directory;
 }

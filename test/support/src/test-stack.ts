@@ -2,10 +2,10 @@ import { freePorts } from '@token-vault/process';
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
+import { testDirectory } from './test-directory.ts';
 
 const root = path.resolve(import.meta.dirname, '../../..');
 export const pinnedNode = path.join(root, 'node_modules/node/bin/node');
@@ -47,7 +47,7 @@ let started = 0;
 
 async function startServerOf(program: string): Promise<EventStoreDouble> {
   // The prefix by which the next run finds directories that a killed run left.
-  const directory = await mkdtemp(path.join(tmpdir(), `token-vault-test-${process.pid}-esdb-`));
+  const directory = await mkdtemp(path.join(testDirectory, `token-vault-test-${process.pid}-esdb-`));
   const name = `${process.pid}-${(started += 1)}`;
   const [port = 0] = await freePorts(['127.0.0.1']);
   const run = async (...args: string[]) => void (await promisify(execFile)(program, args));
