@@ -50,14 +50,12 @@ export function openProxy(
     guess,
     send: egress.send,
     takeTokens: (references, asked) => tokenUse.take(references, asked),
-    // A request waits for seconds, so tokens may expire meanwhile.
-    checkTokens: (references, asked, madeAt) =>
-      tokenUse.checkTaken(references, madeAt, asked.now, { ...asked, now: clock.now() }),
+    checkTokens: (references, asked, madeAt) => tokenUse.checkTaken(references, madeAt, asked.now, asked),
     decisionOnUse: (tokenIds, asked) => tokenUse.decisionOn(tokenIds, asked.now, asked),
     useNamed: (...named) => tokenUse.useNamed(...named),
     findProxy: async (tenantId, id) => usable(tenantId, await findProxy(tenantId, id), findApplication),
     runCode: createProxyCode(audit, { sandbox: reactors.sandbox, fetch: ofCode.fetch, operations }),
-    areThere: (tokens, asked) => tokenUse.areThere(tokens, asked.now, { ...asked, now: clock.now() }),
+    areThere: (tokens, asked) => tokenUse.areThere(tokens, asked.now, asked),
     decisionOnSeen: (tokens, asked) => decisionOnSeen(tokens, asked.now, asked),
   });
   closers.add(proxy, (it) => it.close());

@@ -76,12 +76,10 @@ export class ExchangeDecisions {
     const code = this.#code;
     return this.#dependencies.store.consistently(async () => {
       const decideSeen = await code.decisionOnSeen(this.#context);
-      const checking = this.#dependencies.checkTokens(template.references, this.#context, madeAt);
-      checking.catch(() => undefined);
       const decide = await this.#decisionOn({ decideSeen, requireStanding, tokenIds: this.#tokenIds });
-      await checking.catch(() => undefined);
       await decideFirst(decide, () => code.requireThere(this.#context));
-      await checking;
+      // They are read by now. They may have expired while others were read.
+      await this.#dependencies.checkTokens(template.references, this.#context, madeAt);
     });
   }
 

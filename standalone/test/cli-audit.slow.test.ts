@@ -98,6 +98,12 @@ it.each([
     'tenants',
     /tenant has 1 rows too many and lacks 1 \(id=/,
   ],
+  [
+    'a count of the log’s summary',
+    `delete from rm_log_summary.hour_count`,
+    'log_summary',
+    /log_summary is not what the log gives: hour_count has 0 rows too many and lacks [1-9]/,
+  ],
 ])('%s that was forged in a read model is named', async (_what, statement, name, told) => {
   await pool.query(statement);
   const found = await runCommand(dataDir, ['audit', 'verify']);

@@ -44,22 +44,29 @@ it('an import refuses an id that is an expression and a file that is none, tells
       { id: '{{ data }}', type: 'token', data: 'becomes an id' },
       { id: 'escaped', type: 'token', data: 'x', metadata: { '\u001B[2J\nimported: 999': 5 } },
       ...twice,
-      { end: true, tokens: 2 + twice.length, left_out: 0 },
+      { id: 'unknown', type: 'token', data: 'x', created_by: 'somebody' },
+      '{"id":"number","type":"token","data":12345678901234567890}',
+      `{"id":"deep","type":"token","data":${'['.repeat(20_000)}${']'.repeat(20_000)}}`,
+      { end: true, tokens: 5 + twice.length, left_out: 0 },
     ];
-    const plaintext = Readable.from([Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(''))]);
+    const texts = lines.map((line) => (typeof line === 'string' ? line : JSON.stringify(line)));
+    const plaintext = Readable.from([Buffer.from(`${texts.join('\n')}\n`)]);
     const file = path.join(place, 'hostile');
     const recipient = (await readFile(`${key}.pub`, 'utf8')).trim();
     await writeFile(file, await sealFor([recipient], plaintext));
 
     const args = ['import', credentials.tenant_id, file, '--identity', key];
     const { code, stdout, stderr } = await runCommand(dataDir, args);
-    expect([code, stderr]).toEqual([1, expect.stringMatching(/4 tokens were not imported/)]);
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/7 tokens were not imported/)]);
     expect(stdout.trim().split('\n')).toEqual([
-      'refused: {{ data }}: is not valid at id',
-      'refused: escaped: is not valid at metadata.\u{FFFD}[2J\u{FFFD}imported: 999',
+      'refused: {{ data }}: line 2: id is required, and must be no expression',
+      'refused: escaped: line 3: metadata.\u{FFFD}[2J\u{FFFD}imported: 999 must be text',
       expect.stringMatching(
         /^refused: adjacent: line [45]: id is also that of line [45], which was imported$/,
       ),
+      'refused: unknown: line 48: created_by is not a known field',
+      'refused: a token without an id: line 49: data has a number that would be changed: send it as a string',
+      'refused: a token without an id: line 50: body must not be nested deeper than 100 levels',
       'refused: early: line 47: id is also that of line 6, which was imported',
       'export: 00000000-0000-4000-8000-0000000000e7',
       'imported: 42',

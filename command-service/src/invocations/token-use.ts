@@ -174,22 +174,27 @@ async function recordUse(
   if (first && uses.length > 0) await audit.recordAll(first, uses);
 }
 
-/** The tokens that have these ids now. Of a token that was used since the moment, or seen, the decision about it reads the same. */
-async function findThere(
-  findSince: FindTokensSince,
+/** Finds the tokens that have these ids now. */
+type FindThere = (
   tokenIds: readonly string[],
   since: Date,
   context: RequestContext,
-): Promise<readonly DecidingToken[]> {
-  const found = await readInParts(tokenIds, (id) => findSince(id, since, context));
-  return found.filter((token) => token.isThere && !isExpired(token, context.now));
-}
+) => Promise<readonly DecidingToken[]>;
+
+/** Of a token that was used since the moment, or seen, the decision about it reads the same. A token may expire while others are read. */
+const thereFinder =
+  (findSince: FindTokensSince, clock: Clock): FindThere =>
+  async (tokenIds, since, context) => {
+    const found = await readInParts(tokenIds, (id) => findSince(id, since, context));
+    const now = clock.now();
+    return found.filter((token) => token.isThere && !isExpired(token, now));
+  };
 
 const takenCheck =
-  (findSince: FindTokensSince): TokenUse['checkTaken'] =>
+  (findThere: FindThere): TokenUse['checkTaken'] =>
   async ({ tokens }, madeAt, since, context) => {
     const ids = [...tokens.keys()];
-    const there = await findThere(findSince, ids, since, context);
+    const there = await findThere(ids, since, context);
     const gone = ids.find((id) => !there.some((each) => each.id === id && each.createdAt === madeAt.get(id)));
     if (gone !== undefined) throw missing(gone, tokens.get(gone));
     const refusal = refusalOf(there, context);
@@ -201,6 +206,7 @@ export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
   const readHistory = keepHistories({ store, outcomes: createTransactionOutcomes(store, clock) });
   const find = createTokenFinder({ ...dependencies, readHistory });
   const findSince = createTokensSinceFinder({ ...dependencies, readHistory });
+  const findThere = thereFinder(findSince, clock);
 
   const lookup = (context: RequestContext): TokenLookup => ({
     find: (tokenId) => find(tokenId, context),
@@ -228,11 +234,11 @@ export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
       if (refusal) throw refusal;
     },
 
-    checkTaken: takenCheck(findSince),
+    checkTaken: takenCheck(findThere),
 
     async areThere(tokens, since, context) {
       const ids = [...new Set(tokens.map(({ id }) => id))];
-      return tokens.every(isAmong(await findThere(findSince, ids, since, context)));
+      return tokens.every(isAmong(await findThere(ids, since, context)));
     },
 
     async decisionOn(tokenIds, since, context) {

@@ -31,6 +31,7 @@ import { ExistingTokens } from './existing.ts';
 import { createTokenFinder, createTokensSinceFinder, type FindToken } from './find.ts';
 import { createOwnerDecision, type RefuseOwner } from '../invocations/code-owner.ts';
 import { createSeenTokens, shownNow, type FindActor } from './seen.ts';
+import { isExpired } from './state.ts';
 import { hiding, shownTo, withoutUnreadable, type Shown } from './shown.ts';
 
 export interface TokenReplayDependencies {
@@ -47,7 +48,7 @@ interface Found {
   readonly details: TokenDetails;
 }
 
-const gone = (): NotFoundError => new NotFoundError('A token of the first answer');
+const absent = (): NotFoundError => new NotFoundError('A token of the first answer');
 
 const unshown: Shown = { transform: 'redact', isReadable: false };
 
@@ -121,12 +122,35 @@ const isRead = ({ at, by, shown }: StoredToken): boolean =>
   by === 'seen'
     ? shown?.applicationId === undefined && shown?.transform === 'reveal'
     : at !== undefined && !by.startsWith('duplicate');
-/** Of a token that the caller may not read only its names are shown. */
-const isSameVersion = (shown: Token, details: TokenDetails | undefined): boolean =>
-  shown.created_at === undefined ||
-  (details?.createdAt === shown.created_at &&
-    details.modifiedAt === shown.modified_at &&
-    isDeepStrictEqual(details.content.containers, shown.containers));
+
+/**
+ * Whether the token is the one that was shown: each field that was shown is the same, but for the data. Two requests of the same millisecond
+ * give a token the same `modified_at`. Of a token that the caller may not read only its names are shown.
+ */
+function isSameVersion({ data: _data, ...shown }: Token, details: TokenDetails): boolean {
+  const plain = (token: Omit<Token, 'data'>) => JSON.parse(JSON.stringify(token)) as object;
+  const present = plain(presentToken(shown.tenant_id, details, undefined));
+  const { fingerprint } = details.content;
+  // The fingerprint may be hidden. In names, all but the names is missing.
+  const known = shown.created_at === undefined ? present : fingerprint === undefined ? {} : { fingerprint };
+  return isDeepStrictEqual({ ...known, ...plain(shown) }, present);
+}
+
+const createVersionCheck =
+  (find: FindToken, clock: Clock): TokenReplay['areAsShown'] =>
+  async (tokens, context) => {
+    const found = await Promise.all(tokens.map(({ id }) => find(id, context)));
+    const now = clock.now();
+    return tokens.every((token, index) => {
+      const details = found[index];
+      return details && !isExpired(details, now) && isSameVersion(token, details);
+    });
+  };
+
+/** A token may expire while others are read. @throws NotFoundError */
+function requireUnexpired(all: readonly (Found | undefined)[], now: Date): void {
+  if (all.some((found) => found && isExpired(found.details, now))) throw absent();
+}
 
 const isUse = ({ by }: StoredToken): boolean => by === 'use';
 
@@ -201,7 +225,7 @@ function createRepeatFinder(dependencies: TokenReplayDependencies): FindToken {
 
 /** Shows the tokens of a stored answer in their present state, by the caller's present rights (rules.md §2). */
 export function createTokenReplay(dependencies: TokenReplayDependencies): TokenReplay {
-  const { store, audit } = dependencies;
+  const { store, audit, clock } = dependencies;
   const existing = new ExistingTokens(dependencies);
   const find = createRepeatFinder(dependencies);
   const findSince = createTokensSinceFinder(dependencies);
@@ -211,7 +235,7 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
   /** A token that was deleted and created again under the same id is a different token. */
   async function findSame(token: StoredToken, context: RequestContext): Promise<Found> {
     const details = await find(token.id, context);
-    if (details?.createdAt !== token.createdAt) throw gone();
+    if (details?.createdAt !== token.createdAt) throw absent();
     return { token, details };
   }
 
@@ -233,7 +257,7 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
 
     consistently: (decide) => store.consistently(decide),
 
-    isAsShown: async (token, context) => isSameVersion(token, await find(token.id, context)),
+    areAsShown: createVersionCheck(find, clock),
 
     async show(tokens, context, { present: presentOf, isOnRecord }) {
       const { now, seen, decided } = await store.consistently(async () => {
@@ -245,6 +269,7 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
         const gone = await refusalOfRun(refuseOwner, tokens, context);
         const now = await presentOf();
         const seen = await decideSeen();
+        requireUnexpired(all, clock.now());
         const decided = all.map((found) => found && { found, shown: shownAgain(found, now) });
         const refusal = seen.refusal ?? gone;
         if (refusal) throw refusal;
@@ -258,7 +283,7 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
       try {
         return await Promise.all(decided.map(async (each) => each && again(each.found, each.shown, now)));
       } catch (error) {
-        if (error instanceof KeyDestroyedError) throw gone();
+        if (error instanceof KeyDestroyedError) throw absent();
         throw error;
       }
     },

@@ -235,3 +235,57 @@ it('the rights of an answer count from the authentication of its caller, not fro
   const renewed = await answer(vault.log, { usedTokenIds: ['early'], admittedAtMs });
   expect(renewed.decided?.atMs).toBeGreaterThan(admittedAtMs + 90);
 });
+
+describe('a token that expires while others are read', () => {
+  /** The first token expires while the second one is read. */
+  const storeAtExpiry = () =>
+    storeWith(async () => vault.clock.set(new Date(vault.clock.now().getTime() + 120_000).toISOString()));
+  beforeEach(async () => {
+    const expires_at = new Date(vault.clock.now().getTime() + 60_000).toISOString();
+    early = await vault.update('early', { expires_at });
+  });
+
+  it('is absent for a repeat', async () => {
+    const context = contextOf();
+    const later = { present: async () => context, isOnRecord: false };
+    expect(await findingsOf(replayOf(storeAtExpiry()).show(bothUsed(), context, later))).toBe('not_found');
+  });
+
+  it('is found by a look at an answer that took long', async () => {
+    const answer = { body: { tokens: [early, late] }, tokens: bothShown() };
+    expect(await repeatingOf(storeAtExpiry()).isOvertaken(answer)).toBe(true);
+  });
+
+  it('is absent for a request of a proxy, and for its code', async () => {
+    const { keyRing, clock } = vault;
+    const context = contextOf();
+    const shown = { applicationId: 'app', permission: 'token:read', transform: 'reveal' } as const;
+    const seen = bothUsed().map(({ id, createdAt }) => ({ id, createdAt, shown }));
+    const tokenUse = createTokenUse({ store: storeAtExpiry(), keyRing, clock });
+    expect(await tokenUse.areThere(seen, context.now, context)).toBe(false);
+  });
+});
+
+it.each([
+  ['mask', { mask: '***' }],
+  ['metadata', { metadata: { count: '1' } }],
+])(
+  'a look finds another %s also when the change has the same time as the one before',
+  async (_field, change) => {
+    const shown = await vault.update('early', { metadata: {} });
+    const changed = await vault.update('early', change);
+    expect(changed.modified_at).toBe(shown.modified_at);
+    const replay = replayOf(vault.log);
+    expect(await replay.areAsShown([shown], contextOf())).toBe(false);
+    expect(await replay.areAsShown([changed, late], contextOf())).toBe(true);
+  },
+);
+
+it('a look finds that a token is gone of which the answer holds only the names', async () => {
+  const replay = replayOf(vault.log);
+  const { id, tenant_id, type, containers } = early;
+  const names = { id, tenant_id, type, containers } as Token;
+  expect(await replay.areAsShown([names], contextOf())).toBe(true);
+  await vault.remove('early');
+  expect(await replay.areAsShown([names], contextOf())).toBe(false);
+});

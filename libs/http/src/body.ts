@@ -46,8 +46,7 @@ export async function readBody(
   return bodyTurns.take({ tenantId, size: bytes.length, response }, () => {
     // The client may have disconnected while the body waited for its turn.
     if (response.destroyed) throw new RequestAbortedError('the client disconnected');
-    refuseDepth(bytes);
-    return parseJson(bytes);
+    return parseBody(bytes);
   });
 }
 
@@ -85,7 +84,9 @@ export function collectBody(
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /** Errors of the decoder and of the parser quote their input, so they are not passed on. */
-function parseJson(bytes: Buffer): unknown {
+/** @throws ValidationError for JSON that the vault could not give back as it was, or that is nested too deeply */
+export function parseBody(bytes: Buffer): unknown {
+  refuseDepth(bytes);
   let text: string;
   try {
     text = utf8.decode(bytes);

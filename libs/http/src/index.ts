@@ -1,6 +1,6 @@
 export { notBegunHeader, refuse } from './answer.ts';
 export { createApp, finishApp, type AppDependencies } from './app.ts';
-export { bodyLimitBytes, collectBody, rawBodyLimitBytes } from './body.ts';
+export { bodyLimitBytes, collectBody, parseBody, rawBodyLimitBytes } from './body.ts';
 export { mountConsole, type ConsoleFile, type ConsoleFiles } from './console.ts';
 export { mountHealth, type HealthCheck } from './health.ts';
 export { createMissLimit, type CountedTries, type MissLimit } from './miss-limit.ts';

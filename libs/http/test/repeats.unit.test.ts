@@ -71,7 +71,7 @@ describe('the repeat of a request', () => {
           idempotency,
           tokenReplay: {
             show,
-            isAsShown: async () => true,
+            areAsShown: async () => true,
             facts: async () => [],
             consistently: (decide) => decide(),
           },

@@ -33,7 +33,7 @@ export interface Admitted {
 }
 
 /** For this time after the authentication the caller is not authenticated again. */
-const admittedMs = 100;
+export const admittedMs = 100;
 
 /** Authenticates the caller. @throws UnauthenticatedError, ValidationError for its reason */
 export async function authenticate(call: Call, dependencies: AdmissionDependencies): Promise<Principal> {

@@ -50,8 +50,8 @@ export interface TokenReplay extends Pick<EventStore, 'consistently'> {
     context: RequestContext,
     later: LaterRights,
   ): Promise<readonly (ShownAgain | undefined)[]>;
-  /** Whether the token is there as it was shown, and has not been changed since. */
-  isAsShown(token: Token, context: RequestContext): Promise<boolean>;
+  /** Whether all of these tokens are there as they were shown, and have not been changed since. */
+  areAsShown(tokens: readonly Token[], context: RequestContext): Promise<boolean>;
 }
 
 /** Checks stored answers that may hold the key of an application. */

@@ -1,7 +1,7 @@
 import type { Principal } from '@token-vault/access';
 import { OutcomeUnknownError, UnavailableError } from '@token-vault/contracts';
 import { isDeepStrictEqual } from 'node:util';
-import { admittedNow, type Admitted } from './admission.ts';
+import { admittedMs, admittedNow, type Admitted } from './admission.ts';
 import type { Answer } from './handlers.ts';
 import { endOf } from './repeats.ts';
 import type { RequestContext } from './request-context.ts';
@@ -56,6 +56,19 @@ async function look(
   return { now: last, isOutdated: !haveSameRights(last, now) };
 }
 
+/**
+ * Whether the answer may leave: the rights are those of `now`, and the look at its tokens, which may wait for the database, began a moment ago.
+ * The last look counts in any case.
+ */
+async function isStillDecided(
+  now: Admitted,
+  { beganMs, isLast }: { readonly beganMs: number; readonly isLast: boolean },
+  caller: PresentCaller,
+): Promise<boolean> {
+  const last = await admittedNow(now, caller);
+  return haveSameRights(last, now) && (isLast || performance.now() - beganMs < admittedMs);
+}
+
 /** Whether a cvc has ended that the answer may hold. */
 function hasEnded(answer: Answer, now: () => Date): boolean {
   const endsAtMs = endOf(answer);
@@ -81,11 +94,12 @@ export async function asRightsAreNow(made: Made, caller: PresentCaller): Promise
       const context = caller.contextOf(now);
       // A page can wait for its tenant's turn, or for its masks, for seconds.
       const isLast = again >= againAtMost;
+      const beganMs = performance.now();
       const isRenewed = isLate && (await pending.renew(context, isLast));
       if (!isRenewed || isLast) {
         const ready = pending.answer();
-        if (ready) return ready;
-        await pending.record(context);
+        if (!ready) await pending.record(context);
+        else if (await isStillDecided(now, { beganMs, isLast }, caller)) return ready;
       }
     }
     admitted = { atMs, principal };

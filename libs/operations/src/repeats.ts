@@ -152,8 +152,7 @@ async function areAsShown(
   const at = (path: Path) =>
     path.reduce<unknown>((value, step) => (value as Place | undefined)?.[step], body) as Token | undefined;
   const shown = places.flatMap((path) => at(path) ?? []);
-  const same = shown.map((token) => requireTokens(dependencies).isAsShown(token, context));
-  return (await Promise.all(same)).every((each) => each);
+  return requireTokens(dependencies).areAsShown(shown, context);
 }
 
 function requireTokens({ tokenReplay }: RepeatDependencies): TokenReplay {

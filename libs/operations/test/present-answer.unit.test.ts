@@ -49,3 +49,43 @@ it('an answer is made again when the rights are narrowed while its tokens are lo
 it('rights that were found a moment before the answer leaves are not looked up again', async () => {
   expect(await answerAfterLooking(20)).toEqual({ body: 'first', madeFor: [] });
 });
+
+/** An answer that took long, and whose tokens are looked at for so long. The caller's rights are narrowed meanwhile. */
+async function answerAfterRenewing(renewingMs: number) {
+  let present = principalWith(['token:read']);
+  const madeFor: Principal['permissions'][] = [];
+  const answerOf = (body: string): Answer => ({
+    pending: {
+      async renew() {
+        vi.advanceTimersByTime(renewingMs);
+        present = principalWith([]);
+        return false;
+      },
+      record: async () => undefined,
+      answer: () => ({ body }),
+    },
+  });
+  const made = {
+    answer: answerOf('first'),
+    admitted: { principal: present, atMs: performance.now() },
+    async decideAnew({ permissions }: Principal) {
+      madeFor.push(permissions);
+      return answerOf('anew');
+    },
+  };
+  vi.advanceTimersByTime(1_000);
+  const caller = {
+    principalNow: async () => present,
+    contextOf: () => ({ now: new Date() }) as RequestContext,
+  };
+  const { body } = await asRightsAreNow(made, caller);
+  return { body, madeFor };
+}
+
+it('an answer is made again when the rights are narrowed while the database is waited for, which is asked for changes of its tokens', async () => {
+  expect(await answerAfterRenewing(300)).toEqual({ body: 'anew', madeFor: [[]] });
+});
+
+it('an answer whose tokens were looked at for a moment leaves', async () => {
+  expect(await answerAfterRenewing(20)).toEqual({ body: 'first', madeFor: [] });
+});

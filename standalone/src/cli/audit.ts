@@ -15,7 +15,7 @@ import { uuid } from './arguments.ts';
 import { CommandError } from './failure.ts';
 import { withParts, type Parts } from './parts.ts';
 import { reportProgress } from './progress-line.ts';
-import { verifyRows, type Work } from './projections.ts';
+import { verifyAll } from './projections.ts';
 import type { Terminal } from './terminal.ts';
 
 interface Range {
@@ -50,33 +50,6 @@ async function verifyEvents(parts: Parts, range: Range, terminal: Terminal): Pro
   }
 }
 
-/**
- * The read models that decide about access, runs and deliveries, and that of the log. Each is compared with the log.
- */
-const readModels = [
-  'tenants',
-  'applications',
-  'tokens',
-  'reactors',
-  'proxies',
-  'invocations',
-  'log',
-] as const;
-
-/** @throws CommandError */
-async function verifyReadModels(work: Work): Promise<void> {
-  const altered: string[] = [];
-  for (const name of readModels) {
-    try {
-      await verifyRows(work, name);
-    } catch (error) {
-      if (!(error instanceof CommandError)) throw error;
-      altered.push(error.message);
-    }
-  }
-  if (altered.length > 0) throw new CommandError(altered.join('\n'));
-}
-
 async function verify(parts: Parts, range: Range, hasRows: boolean, terminal: Terminal): Promise<void> {
   const report = await verifyEvents(parts, range, terminal);
   for (const { position: at, tenantId, problem } of report.findings)
@@ -89,7 +62,7 @@ async function verify(parts: Parts, range: Range, hasRows: boolean, terminal: Te
     throw new CommandError(`the log was altered: ${report.findings.length} findings in ${summary(report)}`);
   if (hasRows) {
     const admin = createProjectionAdmin({ store: parts.store, connectionString: parts.database.url });
-    await verifyReadModels({ admin, parts, terminal });
+    await verifyAll({ admin, parts, terminal });
   }
   terminal.print(`the log is as it was signed: ${summary(report)}`);
 }
@@ -105,9 +78,7 @@ export function addAuditCommands(program: Command, terminal: Terminal): void {
 function addVerify(audit: Command, terminal: Terminal): void {
   audit
     .command('verify')
-    .description(
-      'compare each event with the signatures, and each row that decides about access or is shown as the log with the events',
-    )
+    .description('compare each event with the signatures, and each row of the read models with the events')
     .option('--from <position>', 'begin at the last checkpoints before it', position)
     .option('--to <position>', 'end there', position)
     .option('--no-rows', 'leave out the rows of the read models')

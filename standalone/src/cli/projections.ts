@@ -114,7 +114,7 @@ function describeDifference({ tables }: Verification): string {
 }
 
 /** @throws CommandError when the tables differ from the log, with the number of differing rows. */
-export async function verifyRows(work: Work, name: string): Promise<void> {
+async function verifyRows(work: Work, name: string): Promise<void> {
   const run = (options: RunOptions) => work.admin.verify(name, options);
   const found = await reported(work, `verify ${name}`, name, run);
   if (!found) throw new CommandError(`the verification of ${name} was ended before it was done`);
@@ -129,7 +129,7 @@ export async function verifyRows(work: Work, name: string): Promise<void> {
 }
 
 /** Verifies each projection, also after one that differs. @throws CommandError naming those that differ */
-async function verifyAll(work: Work): Promise<void> {
+export async function verifyAll(work: Work): Promise<void> {
   const failures: string[] = [];
   for (const { name } of allProjections) {
     try {

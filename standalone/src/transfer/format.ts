@@ -1,3 +1,5 @@
+import { ValidationError } from '@token-vault/contracts';
+import { parseBody } from '@token-vault/http';
 import { z } from 'zod';
 import { linesOf } from '../backup/lines.ts';
 import { TransferError } from './errors.ts';
@@ -28,6 +30,17 @@ function parse(line: string): unknown {
   }
 }
 
+/** The error of a line that would be refused as the body of a request, such as a number that JavaScript has changed. */
+function refusalOf(line: string): ValidationError | undefined {
+  try {
+    parseBody(Buffer.from(line, 'utf8'));
+    return undefined;
+  } catch (error) {
+    if (error instanceof ValidationError) return error;
+    throw error;
+  }
+}
+
 export interface ExportReader {
   readonly onHeader?: (header: ExportHeader) => void;
   readonly onTrailer?: (trailer: ExportTrailer) => void;
@@ -35,7 +48,7 @@ export interface ExportReader {
 
 /**
  * The tokens of an export, in batches and in the order of the file: a header line, a line for each token, a last
- * line.
+ * line. In the place of a token that the interface would refuse is its `ValidationError`.
  * @throws TransferError
  */
 export async function* readExport(
@@ -58,7 +71,7 @@ export async function* readExport(
       const end = trailer.safeParse(value);
       if (!end.success) {
         count += 1;
-        tokens.push(value);
+        tokens.push(refusalOf(line) ?? value);
         continue;
       }
       if (end.data.tokens !== count) throw brokenFile();

@@ -6,11 +6,12 @@ import {
   createTokenBody,
   DomainError,
   streams,
+  ValidationError,
   type CreateTokenBody,
 } from '@token-vault/contracts';
 import type { EventStore } from '@token-vault/event-store';
 import { containsExpression } from '@token-vault/expressions';
-import { createRequestContext, type RequestContext } from '@token-vault/operations';
+import { createRequestContext, parseInput, type RequestContext } from '@token-vault/operations';
 import { TransferError } from './errors.ts';
 import { readExport, type ExportHeader, type ExportTrailer } from './format.ts';
 import { openWith, readIdentities } from './sealing.ts';
@@ -112,20 +113,16 @@ function createImport(
   };
 
   return async (value, line) => {
-    const parsed = createTokenBody.safeParse(value);
-    // An id that is an expression would give another id at each import.
-    if (!parsed.success || parsed.data.id === undefined || containsExpression(parsed.data.id)) {
-      const paths = parsed.error?.issues.map(({ path }) => path.join('.')) ?? ['id'];
-      return { kind: 'refused', id: idIn(value), reason: `is not valid at ${paths.join(', ')}` };
-    }
+    const token = tokenIn(value, line);
+    if ('kind' in token) return token;
+    const { id } = token;
     // Duplicates are created too: other systems know each of the ids. A token without a mask gets none: the default
     // mask of its type would show data to readers who saw none before.
     const body: CreateTokenBody = {
-      ...parsed.data,
-      mask: parsed.data.mask ?? null,
+      ...token,
+      mask: token.mask ?? null,
       deduplicate_token: false,
     };
-    const id = parsed.data.id;
     const before = await doneBefore(id, line);
     if (before) return before;
     try {
@@ -139,6 +136,23 @@ function createImport(
       return meanwhile ?? { kind: 'refused', id, reason: reasonOf(error) };
     }
   };
+}
+
+type Refused = Extract<Outcome, { kind: 'refused' }>;
+
+/** A line as the body of a create, by the checks of the interface. */
+function tokenIn(value: unknown, line: number): (CreateTokenBody & { readonly id: string }) | Refused {
+  try {
+    if (value instanceof ValidationError) throw value;
+    const token = parseInput(createTokenBody, value, { root: 'body' }) as CreateTokenBody;
+    // An id that is an expression would give another id at each import.
+    if (token.id === undefined || containsExpression(token.id))
+      throw ValidationError.of('id', 'is required, and must be no expression');
+    return { ...token, id: token.id };
+  } catch (error) {
+    if (!(error instanceof ValidationError)) throw error;
+    return { kind: 'refused', id: idIn(value), reason: `line ${line}: ${reasonOf(error)}` };
+  }
 }
 
 const idIn = (value: unknown): string => {
