@@ -125,15 +125,16 @@ const isRead = ({ at, by, shown }: StoredToken): boolean =>
 
 /**
  * Whether the token is the one that was shown: each field that was shown is the same, but for the data. Two requests of the same millisecond
- * give a token the same `modified_at`. Of a token that the caller may not read only its names are shown.
+ * give a token the same `modified_at`.
  */
 function isSameVersion({ data: _data, ...shown }: Token, details: TokenDetails): boolean {
   const plain = (token: Omit<Token, 'data'>) => JSON.parse(JSON.stringify(token)) as object;
   const present = plain(presentToken(shown.tenant_id, details, undefined));
   const { fingerprint } = details.content;
-  // The fingerprint may be hidden. In names, all but the names is missing.
-  const known = shown.created_at === undefined ? present : fingerprint === undefined ? {} : { fingerprint };
-  return isDeepStrictEqual({ ...known, ...plain(shown) }, present);
+  // A duplicate that the caller may not read lacks fields (`ExistingTokens`). Of other tokens only the fingerprint may be hidden.
+  const isWhole = shown.search_indexes !== undefined;
+  const hidden = fingerprint === undefined ? {} : { fingerprint };
+  return isDeepStrictEqual({ ...(isWhole ? hidden : present), ...plain(shown) }, present);
 }
 
 const createVersionCheck =

@@ -289,3 +289,24 @@ it('a look finds that a token is gone of which the answer holds only the names',
   await vault.remove('early');
   expect(await replay.areAsShown([names], contextOf())).toBe(false);
 });
+
+it('a look finds a token unchanged of which each field is set, and one that its caller may not read', async () => {
+  const replay = replayOf(vault.log);
+  const expires_at = new Date(vault.clock.now().getTime() + 60_000).toISOString();
+  const all = {
+    mask: '{{ data | reveal_last: 2 }}',
+    metadata: { some: 'text' },
+    search_indexes: ['{{ data }}'],
+    fingerprint_expression: '{{ data }}',
+    containers: ['/mine/'],
+    expires_at,
+  };
+  const created = await vault.create({ id: 'whole', type: 'token', data: 'WHOLE', ...all });
+  const updated = await vault.update('early', { data: 'OTHER', ...all });
+  expect(await replay.areAsShown([created, updated], contextOf())).toBe(true);
+  const { mask: _mask, metadata: _metadata, search_indexes: _indexes, data: _data, ...hidden } = updated;
+  const { fingerprint_expression: _expression, fingerprint: _fingerprint, ...visible } = hidden;
+  expect(await replay.areAsShown([visible as Token], contextOf())).toBe(true);
+  await vault.update('early', { containers: ['/theirs/'] });
+  expect(await replay.areAsShown([visible as Token], contextOf())).toBe(false);
+});

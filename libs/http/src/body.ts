@@ -83,8 +83,10 @@ export function collectBody(
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** Errors of the decoder and of the parser quote their input, so they are not passed on. */
-/** @throws ValidationError for JSON that the vault could not give back as it was, or that is nested too deeply */
+/**
+ * Parses a JSON body. Errors of the decoder and of the parser quote their input, so they are not passed on.
+ * @throws ValidationError for JSON that the vault could not give back as it was, or that is nested too deeply
+ */
 export function parseBody(bytes: Buffer): unknown {
   refuseDepth(bytes);
   let text: string;
