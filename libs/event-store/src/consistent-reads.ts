@@ -28,7 +28,7 @@ interface Decision {
 
 /** What was read within this time counts as read at one moment. The rights of a caller count for 100 ms, too. */
 const momentMsByDefault = 50;
-/** From the third attempt on, which reads only what has changed: one that took no longer counts, though streams have newer events again. */
+/** From the third attempt on, an attempt that took less than this counts, even if streams have newer events: it has read only the changes. */
 const shortMs = 100;
 const shortFrom = 3;
 const mostAttempts = 8;
