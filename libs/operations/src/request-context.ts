@@ -137,9 +137,8 @@ export function createRequestContext(options: RequestContextOptions): RequestCon
     transactionId,
     metadata,
     async renewed() {
-      const admittedAtMs = performance.now();
       const now = await options.principalNow?.();
-      return now && { ...context, principal: now, admittedAtMs, part: partsFor(now) };
+      return now && { ...context, principal: now, admittedAtMs: performance.now(), part: partsFor(now) };
     },
     identity,
     parents: options.parents ?? [],
