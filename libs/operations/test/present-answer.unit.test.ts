@@ -15,23 +15,28 @@ const principalWith = (permissions: Principal['permissions']): Principal => ({
   rules: [],
 });
 
-/** An answer that took long, and that is looked at for so long. The caller's rights are narrowed meanwhile. */
-async function answerAfterLooking(lookingMs: number) {
+type Narrow = () => void;
+
+/**
+ * An answer that took long. The caller's rights are narrowed when `narrow` is called.
+ * @param answerOf the answer with this body
+ * @param isOvertaken the look at the tokens of the answer
+ */
+async function lateAnswer(
+  answerOf: (body: string, narrow: Narrow) => Answer,
+  isOvertaken?: (narrow: Narrow) => boolean,
+) {
   let present = principalWith(['token:use']);
+  const narrow = () => void (present = principalWith([]));
   const madeFor: Principal['permissions'][] = [];
-  const answer: Answer = { body: 'first' };
   const made = {
-    answer,
+    answer: answerOf('first', narrow),
     admitted: { principal: present, atMs: performance.now() },
     async decideAnew({ permissions }: Principal) {
       madeFor.push(permissions);
-      return { body: 'anew' };
+      return answerOf('anew', narrow);
     },
-    async isOvertaken() {
-      vi.advanceTimersByTime(lookingMs);
-      present = principalWith([]);
-      return false;
-    },
+    isOvertaken: () => isOvertaken?.(narrow) ?? false,
   };
   vi.advanceTimersByTime(1_000);
   const caller = {
@@ -41,6 +46,31 @@ async function answerAfterLooking(lookingMs: number) {
   const { body } = await asRightsAreNow(made, caller);
   return { body, madeFor };
 }
+
+/** The rights are narrowed while its tokens are looked at for so long. */
+const answerAfterLooking = (lookingMs: number) =>
+  lateAnswer(
+    (body) => ({ body }),
+    (narrow) => {
+      vi.advanceTimersByTime(lookingMs);
+      narrow();
+      return false;
+    },
+  );
+
+/** The rights are narrowed while the database is asked for so long whether its tokens have changed. */
+const answerAfterRenewing = (renewingMs: number) =>
+  lateAnswer((body, narrow) => ({
+    pending: {
+      async renew() {
+        vi.advanceTimersByTime(renewingMs);
+        narrow();
+        return false;
+      },
+      record: async () => undefined,
+      answer: () => ({ body }),
+    },
+  }));
 
 it('an answer is made again when the rights are narrowed while its tokens are looked at for long', async () => {
   expect(await answerAfterLooking(300)).toEqual({ body: 'anew', madeFor: [[]] });
@@ -49,38 +79,6 @@ it('an answer is made again when the rights are narrowed while its tokens are lo
 it('rights that were found a moment before the answer leaves are not looked up again', async () => {
   expect(await answerAfterLooking(20)).toEqual({ body: 'first', madeFor: [] });
 });
-
-/** An answer that took long, and whose tokens are looked at for so long. The caller's rights are narrowed meanwhile. */
-async function answerAfterRenewing(renewingMs: number) {
-  let present = principalWith(['token:read']);
-  const madeFor: Principal['permissions'][] = [];
-  const answerOf = (body: string): Answer => ({
-    pending: {
-      async renew() {
-        vi.advanceTimersByTime(renewingMs);
-        present = principalWith([]);
-        return false;
-      },
-      record: async () => undefined,
-      answer: () => ({ body }),
-    },
-  });
-  const made = {
-    answer: answerOf('first'),
-    admitted: { principal: present, atMs: performance.now() },
-    async decideAnew({ permissions }: Principal) {
-      madeFor.push(permissions);
-      return answerOf('anew');
-    },
-  };
-  vi.advanceTimersByTime(1_000);
-  const caller = {
-    principalNow: async () => present,
-    contextOf: () => ({ now: new Date() }) as RequestContext,
-  };
-  const { body } = await asRightsAreNow(made, caller);
-  return { body, madeFor };
-}
 
 it('an answer is made again when the rights are narrowed while the database is waited for, which is asked for changes of its tokens', async () => {
   expect(await answerAfterRenewing(300)).toEqual({ body: 'anew', madeFor: [[]] });
