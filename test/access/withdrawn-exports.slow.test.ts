@@ -95,13 +95,16 @@ async function exportWhile({ read, opened }: Meanwhile) {
   }
   const { code, stdout } = await exporting;
   const entries = await vault.logOf({ entity_id: tokenId, operation: 'export' });
-  return { code, tokens: code === 0 ? printed(stdout, 'tokens') : undefined, onRecord: entries.length };
+  const refused = await vault.logOf({ actor_id: exporter.id, operation: 'denied' });
+  expect([...entries, ...refused].filter(({ request }) => request !== 'export')).toEqual([]);
+  const tokens = code === 0 ? printed(stdout, 'tokens') : undefined;
+  return { code, tokens, onRecord: entries.length, refused: refused.length };
 }
 
 describe.each(['read', 'opened'] as const)('an export whose page is being %s', (time) => {
   it('has the token when nothing is withdrawn', async () => {
     const result = await exportWhile({ [time]: async () => undefined });
-    expect(result).toEqual({ code: 0, tokens: '1', onRecord: 1 });
+    expect(result).toEqual({ code: 0, tokens: '1', onRecord: 1, refused: 0 });
   });
 
   it('leaves the token out when the right is withdrawn', async () => {
@@ -109,12 +112,27 @@ describe.each(['read', 'opened'] as const)('an export whose page is being %s', (
       manager.expect(200, 'PUT', `/applications/${exporterId}`, {
         body: { name: 'a', rules: [rule({ container: '/other/' })] },
       });
-    expect(await exportWhile({ [time]: narrow })).toEqual({ code: 0, tokens: '0', onRecord: 0 });
+    const result = await exportWhile({ [time]: narrow });
+    expect(result).toEqual({ code: 0, tokens: '0', onRecord: 0, refused: 0 });
+  });
+
+  it('ends, and the log says so, when no rule reveals tokens any more', async () => {
+    const mask = ({ exporterId }: Export) =>
+      manager.expect(200, 'PUT', `/applications/${exporterId}`, {
+        body: { name: 'a', rules: [rule({ transform: 'mask' })] },
+      });
+    const result = await exportWhile({ [time]: mask });
+    expect(result).toEqual({ code: 1, tokens: undefined, onRecord: 0, refused: 1 });
   });
 
   it('ends when the application is deleted', async () => {
     const remove = ({ exporterId }: Export) => manager.expect(204, 'DELETE', `/applications/${exporterId}`);
-    expect(await exportWhile({ [time]: remove })).toEqual({ code: 1, tokens: undefined, onRecord: 0 });
+    expect(await exportWhile({ [time]: remove })).toEqual({
+      code: 1,
+      tokens: undefined,
+      onRecord: 0,
+      refused: 0,
+    });
   });
 });
 
@@ -135,6 +153,6 @@ describe('an export whose page was read', () => {
       opened: ({ tokenId }) =>
         waitUntil(async () => (await containerOf(tokenId)) === '/other/', { what: 'the move' }),
     });
-    expect(result).toEqual({ code: 0, tokens: '0', onRecord: 0 });
+    expect(result).toEqual({ code: 0, tokens: '0', onRecord: 0, refused: 0 });
   });
 });

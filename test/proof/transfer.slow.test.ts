@@ -203,7 +203,7 @@ describe('an import', () => {
       const after = await to.client.expect<Token>(200, 'GET', `/tokens/${id}`);
       expect(kept(after.body)).toEqual(kept(before.body));
       expect(await entriesOf(to, id, 'create')).toMatchObject([
-        { actor_id: systemActors.import, actor_type: 'system' },
+        { actor_id: systemActors.import, actor_type: 'system', request: 'import' },
       ]);
     }
     const card = await to.client.expect<Token>(200, 'GET', '/tokens/card-1');

@@ -43,17 +43,22 @@ export interface ExportReport {
  * Writes the tokens of the caller's tenant that its rules reveal, sealed to the recipients. Plaintext exists in
  * memory only, one page at a time. The record of each page is in the tenant's log before a byte of it is written.
  * @throws UnavailableError when the read models have stopped; ForbiddenError, which is recorded too, when no rule of
- * the caller reveals any token. @throws TransferError
+ * the caller reveals any token, or none does any more after some pages. @throws TransferError
  */
 export async function exportTokens(options: ExportOptions): Promise<ExportReport> {
   const { findPrincipal, audit, clock, recipients, file, signal } = options;
   const exportId = newId();
+  const contextOf = (principal: Principal): RequestContext =>
+    createRequestContext({ principal, traceId: exportId, now: clock.now(), request: 'export' });
   const exporter: Exporter = {
-    principalNow: findPrincipal,
-    contextOf: (principal) => createRequestContext({ principal, traceId: exportId, now: clock.now() }),
+    async principalNow() {
+      const principal = await findPrincipal();
+      await requireReveal(contextOf(principal), audit);
+      return principal;
+    },
+    contextOf,
   };
-  const context = exporter.contextOf(await findPrincipal());
-  await requireReveal(context, audit);
+  const context = contextOf(await exporter.principalNow());
   const report = { exportId, tokens: 0, leftOut: 0 };
   const pages = createTokenExport(options)(exporter, { exportId, recipients });
   const header: ExportHeader = {

@@ -21,23 +21,25 @@ export type ExportTrailer = z.infer<typeof trailer>;
 
 const brokenFile = () => new TransferError('what is sealed in the file is not an export of tokens');
 
+/**
+ * The value of a line, or the error with which a request with such a body would be refused, as for a number that JavaScript changes.
+ * @throws TransferError when the line is not JSON
+ */
 function parse(line: string): unknown {
   try {
-    return JSON.parse(line);
-  } catch {
-    // The cause is left out, because it would quote the line.
-    throw brokenFile();
+    return parseBody(Buffer.from(line, 'utf8'));
+  } catch (error) {
+    if (!(error instanceof ValidationError) || !isJson(line)) throw brokenFile();
+    return error;
   }
 }
 
-/** The error of a line that would be refused as the body of a request, such as a number that JavaScript has changed. */
-function refusalOf(line: string): ValidationError | undefined {
+function isJson(line: string): boolean {
   try {
-    parseBody(Buffer.from(line, 'utf8'));
-    return undefined;
-  } catch (error) {
-    if (error instanceof ValidationError) return error;
-    throw error;
+    JSON.parse(line);
+    return true;
+  } catch {
+    return false;
   }
 }
 
@@ -71,7 +73,7 @@ export async function* readExport(
       const end = trailer.safeParse(value);
       if (!end.success) {
         count += 1;
-        tokens.push(refusalOf(line) ?? value);
+        tokens.push(value);
         continue;
       }
       if (end.data.tokens !== count) throw brokenFile();

@@ -104,7 +104,13 @@ function createImport(
   if (!createToken) throw new Error('there is no command to create tokens');
   const principal = operator(tenantId);
   const contextOf = (line: number): RequestContext =>
-    createRequestContext({ principal, traceId: exportId, causationId: String(line), now: clock.now() });
+    createRequestContext({
+      principal,
+      traceId: exportId,
+      causationId: String(line),
+      now: clock.now(),
+      request: 'import',
+    });
   const doneBefore = async (id: string, line: number): Promise<Outcome | undefined> => {
     const by = await importedLine(store, tenantId, id, exportId);
     if (by === undefined) return undefined;
