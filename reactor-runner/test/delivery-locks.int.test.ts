@@ -1,7 +1,7 @@
 import { silentLogger } from '@token-vault/observability';
 import { createTestDatabase, waitUntil } from '@token-vault/test-support';
 import pg from 'pg';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import { createLocks } from '../src/webhooks/locks.ts';
 
 it('a delivery whose holder is frozen is made by another replica', async () => {
@@ -22,4 +22,26 @@ it('a delivery whose holder is frozen is made by another replica', async () => {
   };
   expect(await isMade()).toBe(false);
   await waitUntil(isMade, { timeoutMs: 15_000, what: 'the delivery' });
+});
+
+it('many deliveries begin at once without a warning of the driver, and exclude those of another replica', async () => {
+  const database = await createTestDatabase();
+  onTestFinished(() => database.drop());
+  const [own, other] = [createLocks(database.url, silentLogger), createLocks(database.url, silentLogger)];
+  onTestFinished(async () => {
+    await Promise.all([own.close(), other.close()]);
+  });
+  const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
+  onTestFinished(() => warn.mockRestore());
+  const names = Array.from({ length: 20 }, (_, index) => `delivery ${index}`);
+  const held: string[] = [];
+  const hold = (locks: typeof own) => (name: string) =>
+    locks.hold(name, async () => {
+      held.push(name);
+      await waitUntil(() => held.length === names.length, { what: 'all deliveries' });
+      if (locks === own) await Promise.all(names.map(hold(other)));
+    });
+  await Promise.all(names.map(hold(own)));
+  expect(held.toSorted()).toEqual(names.toSorted());
+  expect(warn).not.toHaveBeenCalled();
 });
