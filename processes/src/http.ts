@@ -115,7 +115,7 @@ export function createServiceApp(
   const app = createApp({ ...edge, ...executed, proxyKeys, logger, onAnswered });
   closers.add(mountHealth(app, readinessOf(parts), logger), (it) => it.close());
   mountMetrics(app, metrics);
-  mountReference(app, createOpenApiDocument({ serverUrl: '/', version: release }));
+  mountReference(app, () => createOpenApiDocument({ serverUrl: '/', version: release }));
   if (parts.consoleFiles) mountConsole(app, parts.consoleFiles);
   finishApp(app, logger);
   return app;

@@ -1,5 +1,5 @@
 /**
- * Measures the sandbox alone: `node --no-node-snapshot reactor-runner/bench/sandbox.ts`.
+ * Measures the sandbox alone: `node reactor-runner/bench/sandbox.ts`.
  * Trivial runs at eight connections, the memory of an idle pool, and what a tenant with endless loops does to another.
  */
 import { readFileSync } from 'node:fs';

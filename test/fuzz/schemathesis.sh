@@ -24,7 +24,7 @@ fi
 directory=$(mktemp -d)
 chmod 711 "$directory"
 VAULT_PORT=$port VAULT_DATA_DIR="$directory/vault" VAULT_AUTH_FAILURES_PER_MINUTE=0 VAULT_LOG_LEVEL=warn \
-  "$node" --no-node-snapshot standalone/src/main.ts > "$directory/out" 2>&1 &
+  "$node" standalone/src/main.ts > "$directory/out" 2>&1 &
 vault=$!
 trap 'kill $vault 2> /dev/null; wait $vault || true; rm -rf "$directory"' EXIT
 for _ in $(seq 1 120); do

@@ -64,10 +64,15 @@ function assets(): Readonly<Record<string, { readonly type: string; readonly con
 /**
  * `GET /openapi.json`: the document. `GET /docs`: an interactive page of the document, with all assets local. Neither needs a key or shows
  * data.
+ *
+ * @param makeDocument called at the first request: it takes 0.15 s of the processor
  */
-export function mountReference(app: Express, document: OpenApiDocument): void {
-  const json = JSON.stringify(document);
-  app.get('/openapi.json', (_request, response) => send(response, 'application/json; charset=utf-8', json));
+export function mountReference(app: Express, makeDocument: () => OpenApiDocument): void {
+  let json: string | undefined;
+  app.get('/openapi.json', (_request, response) => {
+    json ??= JSON.stringify(makeDocument());
+    send(response, 'application/json; charset=utf-8', json);
+  });
   app.get('/docs', (_request, response) =>
     send(response, 'text/html; charset=utf-8', page('Token vault: reference')),
   );

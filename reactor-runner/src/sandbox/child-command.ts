@@ -70,6 +70,7 @@ export function childCommand(
     // After the change of account: bubblewrap needs no privileges, and its mounts do not belong to root.
     ...(bwrap === undefined ? [] : bubblewrap(bwrap, filesOfChild(addonPath), filter !== undefined)),
     process.execPath,
+    // isolated-vm needs it.
     '--no-node-snapshot',
     '--jitless',
     '--disallow-code-generation-from-strings',

@@ -26,7 +26,7 @@ export interface Command {
 /** `npm run vault -- <args>` without npm, in a process of its own. */
 export function startCommand(dataDir: string, args: readonly string[], env: Environment = {}): Command {
   const { PATH = '', HOME = '/', TMPDIR = tmpdir(), NODE_COMPILE_CACHE = '' } = process.env;
-  const child = spawn(node, ['--no-node-snapshot', 'standalone/src/cli.ts', ...args], {
+  const child = spawn(node, ['standalone/src/cli.ts', ...args], {
     cwd: root,
     env: { PATH, HOME, TMPDIR, NODE_COMPILE_CACHE, VAULT_DATA_DIR: dataDir, ...logOf(dataDir), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
