@@ -8,7 +8,7 @@ import type { Credentials } from '@token-vault/standalone';
 import { copyCluster } from './cluster-template.ts';
 import { type Client, createClient } from './stack-client.ts';
 import { testDirectory } from './test-directory.ts';
-import { forgetStores, launchOf, pinnedNode, type TestStack, testStack } from './test-stack.ts';
+import { forgetStores, launchOf, pinnedNode, programs, type TestStack, testStack } from './test-stack.ts';
 import { waitUntil } from './waiting.ts';
 
 const root = path.resolve(import.meta.dirname, '../../..');
@@ -92,7 +92,7 @@ const inherited = (descriptor: number | undefined): ('ignore' | number)[] =>
 
 export function spawnStandalone(options: StandaloneOptions): SpawnedStandalone {
   const { PATH = '', HOME = '/', TMPDIR = tmpdir(), NODE_COMPILE_CACHE = '' } = process.env;
-  const child = spawn(pinnedNode, [...flags, options.script ?? 'standalone/src/main.ts'], {
+  const child = spawn(pinnedNode, [...flags, ...programs, options.script ?? 'standalone/src/main.ts'], {
     cwd: root,
     // No variable of the test run's own environment: NODE_OPTIONS and DATABASE_URL would change the tested process.
     env: {

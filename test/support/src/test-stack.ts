@@ -9,6 +9,10 @@ import { testDirectory } from './test-directory.ts';
 
 const root = path.resolve(import.meta.dirname, '../../..');
 export const pinnedNode = path.join(root, 'node_modules/node/bin/node');
+/** With VAULT_TEST_PROGRAMS, programs start from one file each (scripts/test-programs.mjs). Processes that they start inherit these flags. */
+export const programs: readonly string[] = process.env['VAULT_TEST_PROGRAMS']
+  ? ['--import', process.env['VAULT_TEST_PROGRAMS']]
+  : [];
 const stacks = ['standalone', 'processes', 'eventstoredb', 'eventstoredb-kafka'] as const;
 
 /** The stack under the end-to-end suite. The tests are the same for each. */
@@ -71,7 +75,7 @@ async function startServerOf(program: string): Promise<EventStoreDouble> {
 }
 
 async function startDouble(): Promise<EventStoreDouble> {
-  const child = spawn(pinnedNode, ['test/doubles/eventstoredb/main.ts'], {
+  const child = spawn(pinnedNode, [...programs, 'test/doubles/eventstoredb/main.ts'], {
     cwd: root,
     stdio: ['pipe', 'pipe', 'inherit'],
   });
