@@ -1,4 +1,10 @@
-import { methodsOf, operations, type Operation, type OperationId } from '@token-vault/contracts';
+import {
+  methodsOf,
+  operations,
+  type Operation,
+  type OperationId,
+  type ProblemCode,
+} from '@token-vault/contracts';
 import {
   createExecutor,
   type ApplicationReplay,
@@ -47,6 +53,13 @@ export interface AppDependencies extends HttpCallers {
 
 const notFound: Problem = { status: 404, code: 'not_found', detail: 'There is nothing at this path.' };
 
+/** Failures of a tenant's code and of its destinations, which a caller can cause as often as it likes. They are no fault of the vault. */
+const failuresOfTenants: ReadonlySet<ProblemCode> = new Set<ProblemCode>([
+  'reactor_failed',
+  'destination_failed',
+  'destination_timed_out',
+]);
+
 function logFailure(
   logger: Logger,
   error: unknown,
@@ -54,6 +67,10 @@ function logFailure(
   fields: { trace_id: string; operation: string },
 ): void {
   const { status, code } = problem;
+  if (failuresOfTenants.has(code)) {
+    logger.info({ ...fields, status, code }, 'code or a destination of the tenant failed');
+    return;
+  }
   if (status >= 500 && status !== 503) {
     logger.error({ ...fields, status, ...errorFields(error) }, 'request failed');
     return;

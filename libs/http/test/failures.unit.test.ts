@@ -1,6 +1,7 @@
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import type { Handlers } from '@token-vault/operations';
+import { DomainError } from '@token-vault/contracts';
 import { RootKeyUnavailableError, RootKeyUnusableError } from '@token-vault/crypto';
 import { EventStoreUnavailableError } from '@token-vault/event-store';
 import { goodKey } from './tiny-app.ts';
@@ -41,6 +42,22 @@ describe('an error', () => {
     expectProblem(reply, 503);
     expect(reply.headers['retry-after']).toBe('1');
   });
+
+  it.each([
+    ['reactor_failed', 500],
+    ['destination_failed', 502],
+    ['destination_timed_out', 504],
+  ] as const)(
+    'of code or a destination of a tenant (%s) is no error in the log of the operator',
+    async (code, status) => {
+      await start({ handlers: failing(new DomainError(code, `said ${canary}`)) });
+      const reply = await edge.app.send('/tokens/abc');
+      expectProblem(reply, status);
+      const failed = edge.app.lines.filter((line) => line.trace_id === reply.headers['svc-trace-id']);
+      expect(failed).toMatchObject([{ level: 30, code, status, operation: 'getToken' }]);
+      expect(JSON.stringify(failed)).not.toMatch(/stack|4111/);
+    },
+  );
 
   it('in the answer is sent as one problem', async () => {
     await start({ handlers: { getToken: async () => ({ body: { big: 1n } }) } });
