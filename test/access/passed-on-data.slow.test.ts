@@ -157,6 +157,26 @@ describe('A text that code with expressions of its own passes on', () => {
   );
 });
 
+describe.each(['redact', 'mask'])('A rule that grants token:use with the transform %s', (transform) => {
+  const userOf = (application: object) => vault.makeApplication({ rules: [rule(application)] });
+  const using = { container: '/mine/', transform, permissions: ['token:use'] };
+  const run = async ({ client }: Caller, id: string) => {
+    const body = { args: { text: quoted(await makeToken(secret)), inner: innerId } };
+    return (await client.expect<{ raw: unknown }>(200, 'POST', `/reactors/${id}/react`, { body })).body.raw;
+  };
+
+  it.each(Object.entries(uses))('lets code use a token of its caller by %s', async (_use, use) => {
+    const id = await reactor(`/* {{ */ const text = args.text; return { raw: { got: ${use} } };`);
+    expect(await run(await userOf(using), id)).toEqual({ got: secret });
+  });
+
+  it('lets code of such an application use a token for another reactor', async () => {
+    const code = `/* {{ */ const text = args.text; return { raw: { got: ${uses['another reactor']} } };`;
+    const id = await vault.makeFunction(code, { application: await userOf(using) });
+    expect(await run(owner, id)).toEqual({ got: secret });
+  });
+});
+
 /** Code that gets the data of a token by a text of the caller, waits, sends the data to a server, and answers with it. */
 const ways: Readonly<Record<string, string>> = {
   detokenize: `const got = (await svc.detokenize({ text })).data.text;

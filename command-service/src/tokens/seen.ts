@@ -124,6 +124,8 @@ export function shownNow(principal: Principal, { details, shown: before }: OwnSh
   const { permission } = before;
   const access = decideTokenAccess(principal, permission, token);
   if (!access.isGranted) return access;
+  // A use is of the plaintext, whatever the transform of the rule.
+  if (permission === 'token:use') return { ...access, transform: 'reveal' };
   if (before.isTold)
     return mayBeTold(principal, permission, { token, transform: access.transform }) ? access : denied;
   // The answer of an update shows data only to an application that may read it.
