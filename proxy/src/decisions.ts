@@ -45,6 +45,7 @@ interface Asked {
   readonly decideSeen: DecideSeen;
   readonly requireStanding: Going['requireStanding'];
   readonly tokenIds: readonly string[];
+  readonly beforeRights: () => void;
 }
 
 /** The decisions about one exchange, by the rights and the tokens of the moment in which each is made (ADR 16). */
@@ -74,9 +75,10 @@ export class ExchangeDecisions {
   requireSendable(): Promise<void> {
     const { template, madeAt, requireStanding } = this.#leaving;
     const code = this.#code;
-    return this.#dependencies.store.consistently(async () => {
+    return this.#dependencies.store.consistently(async (beforeRights) => {
       const decideSeen = await code.decisionOnSeen(this.#context);
-      const decide = await this.#decisionOn({ decideSeen, requireStanding, tokenIds: this.#tokenIds });
+      const asked = { decideSeen, requireStanding, tokenIds: this.#tokenIds, beforeRights };
+      const decide = await this.#decisionOn(asked);
       await decideFirst(decide, () => code.requireThere(this.#context));
       // They are read by now. They may have expired while others were read.
       await this.#dependencies.checkTokens(template.references, this.#context, madeAt);
@@ -86,11 +88,11 @@ export class ExchangeDecisions {
   /** Whether code may go on: by the rights and the destination of this moment, and by the last state of each token. @throws DomainError */
   requireActing(): Promise<void> {
     const { requireStanding } = this.#leaving;
-    return this.#dependencies.store.consistently(async () => {
+    return this.#dependencies.store.consistently(async (beforeRights) => {
       const decideSeen = await this.#code.decisionOnSeen(this.#context);
-      await (
-        await this.#decisionOn({ decideSeen, requireStanding, tokenIds: this.#tokenIds })
-      )();
+      const asked = { decideSeen, requireStanding, tokenIds: this.#tokenIds, beforeRights };
+      const decide = await this.#decisionOn(asked);
+      await decide();
     });
   }
 
@@ -105,18 +107,24 @@ export class ExchangeDecisions {
     const requireStanding = this.#leaving.proxy ? this.#leaving.requireStanding : () => undefined;
     const isDecided = !code.hasSeen && (await this.#context.renewed()) === undefined;
     const tokenIds = isDecided ? [] : this.#tokenIds;
-    const deciding = this.#dependencies.store.consistently(async () => {
+    const deciding = this.#dependencies.store.consistently(async (beforeRights) => {
       const decideSeen = await code.decisionOnSeen(this.#context);
-      const decide = await this.#decisionOn({ decideSeen, requireStanding, tokenIds });
+      const decide = await this.#decisionOn({ decideSeen, requireStanding, tokenIds, beforeRights });
       await decideFirst(decide, () => code.requireThereForAnswer(this.#context));
     });
     await deciding.catch(throwAfterWork);
   }
 
   /** Reads the tokens, which may take long. Gives the function that then finds the rights of the caller, and decides. */
-  async #decisionOn({ decideSeen, requireStanding, tokenIds }: Asked): Promise<() => Promise<void>> {
+  async #decisionOn({
+    decideSeen,
+    requireStanding,
+    tokenIds,
+    beforeRights,
+  }: Asked): Promise<() => Promise<void>> {
     const decideUse = await this.#dependencies.decisionOnUse(tokenIds, this.#context);
     return async () => {
+      beforeRights();
       const seen = await decideSeen();
       const present = (await this.#context.renewed()) ?? this.#context;
       await requireStanding(present);

@@ -2,7 +2,7 @@ import { ConflictError, ForbiddenError, TokensRead } from '@token-vault/contract
 import { EventStoreUnavailableError } from '@token-vault/event-store';
 import { createRequestContext, type RequestContext } from '@token-vault/operations';
 import { randomUUID } from 'node:crypto';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { ProxyDependencies } from '../src/routes.ts';
 import { fixture, principalOf, openProxy, findProxyWith, useProxyFixture } from './proxy-fixture.ts';
@@ -118,6 +118,44 @@ describe('a token that is deleted when it was read, while others are being read'
     });
     await expect(proxy(tenantId, async () => context, randomUUID())).rejects.toMatchObject({ code });
     expect([fixture.arrivals.length, isActing]).toEqual([sent, reader !== 'decisionOnUse']);
+  });
+});
+
+describe('a right that is withdrawn when it was found, while the proxy is being read', () => {
+  it.each([
+    ['requestCode', 'requireActing', 0],
+    ['requestCode', 'requireSendable', 0],
+    ['responseCode', 'requireShown', 1],
+  ] as const)('%s, %s: refused, and requests sent: %i', async (part, step, sent) => {
+    const tenantId = randomUUID();
+    const principal = principalOf(tenantId);
+    let [hasRun, isWithdrawn, isActing] = [false, false, false];
+    const find = findProxyWith(part);
+    const proxy = openProxy({
+      async findProxy(...of) {
+        const found = await find(...of);
+        // Longer than rights count.
+        if (hasRun && !isWithdrawn) await delay(150);
+        isWithdrawn ||= hasRun;
+        return found;
+      },
+      async runCode({ requireActing }) {
+        hasRun = true;
+        if (step === 'requireActing') await requireActing();
+        isActing = true;
+        return { raw: {} };
+      },
+      decisionOnUse:
+        async () =>
+        ({ principal: { permissions } }) =>
+          permissions.length > 0 ? undefined : new ForbiddenError('withdrawn'),
+    });
+    const renewed = async () => {
+      const present = isWithdrawn ? { ...principal, permissions: [] } : principal;
+      return createRequestContext({ principal: present, traceId: 't', now: new Date() });
+    };
+    await expect(proxy(tenantId, renewed, randomUUID())).rejects.toMatchObject({ code: 'forbidden' });
+    expect([fixture.arrivals.length, isActing]).toEqual([sent, step !== 'requireActing']);
   });
 });
 

@@ -139,9 +139,11 @@ export interface EventStore<Event extends NewEvent<string, unknown> = VaultEvent
    * Runs a decision that depends on several streams. Reading them may take seconds, so `decide` runs again when one of those that it has read with
    * `readStream` has newer events when it is done, unless it took less than 50 ms. From the third time on 100 ms are short enough: so a
    * stream that is written to all the time does not hold it up. It must not append what it decides, since it may run several times.
+   * @param decide calls `beforeRights` before it reads the rights of callers, which are not in these streams. It runs again when the decision
+   * is then not done within 100 ms, or within 200, 400 and 800 ms from the second, third and fourth time on.
    * @throws EventStoreUnavailableError when streams change faster than they are read; and as `decide`
    */
-  consistently<Result>(decide: () => Promise<Result>): Promise<Result>;
+  consistently<Result>(decide: (beforeRights: () => void) => Promise<Result>): Promise<Result>;
 
   /**
    * In a decision (`consistently`) that runs again: gives what `read` gave the time before, unless one of the streams that it has read then has newer

@@ -73,7 +73,7 @@ describe('the repeat of a request', () => {
             show,
             areAsShown: async () => true,
             facts: async () => [],
-            consistently: (decide) => decide(),
+            consistently: (decide) => decide(() => undefined),
           },
         },
       );

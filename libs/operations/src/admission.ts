@@ -77,13 +77,14 @@ export async function principalNow(call: Call, dependencies: AdmissionDependenci
   return principal;
 }
 
-/** The caller with its present rights; `admitted` itself, when these were found a moment ago. @throws as `principalNow` */
+/** The caller with its present rights; `admitted` itself, when these were found less than `freshMs` ago. @throws as `principalNow` */
 export async function admittedNow(
   admitted: Admitted,
   caller: { principalNow(): Promise<Principal> },
+  freshMs = admittedMs,
 ): Promise<Admitted> {
   const atMs = performance.now();
-  if (atMs - admitted.atMs < admittedMs) return admitted;
+  if (atMs - admitted.atMs < freshMs) return admitted;
   return { principal: await caller.principalNow(), atMs };
 }
 

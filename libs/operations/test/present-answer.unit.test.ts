@@ -87,3 +87,15 @@ it('an answer is made again when the rights are narrowed while the database is w
 it('an answer whose tokens were looked at for a moment leaves', async () => {
   expect(await answerAfterRenewing(20)).toEqual({ body: 'first', madeFor: [] });
 });
+
+it('an answer leaves though every decision takes longer than rights count at first', async () => {
+  const answer = await lateAnswer(
+    (body) => ({ body }),
+    () => {
+      vi.advanceTimersByTime(300);
+      return true;
+    },
+  );
+  expect(answer.madeFor.length).toBeGreaterThan(1);
+  expect(answer.body).toBe('anew');
+});

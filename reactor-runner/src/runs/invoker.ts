@@ -195,7 +195,11 @@ async function decisionOnRuns(invocation: Invocation, runs: readonly ParentRun[]
 
 /** Decides about all these runs at one moment. */
 const decideRuns = (invocation: Invocation, runs: readonly ParentRun[], rights: DeliveryRights) =>
-  rights.store.consistently(async () => (await decisionOnRuns(invocation, runs, rights))());
+  rights.store.consistently(async (beforeRights) => {
+    const decide = await decisionOnRuns(invocation, runs, rights);
+    beforeRights();
+    return decide();
+  });
 
 /**
  * Decides whether code that is running may go on with the data that it has, as a delivery of its result is decided.
@@ -292,11 +296,12 @@ export async function decideDelivery(
   const opened = await open();
   const cvcEndsAt = opened.cvcEndsAt === undefined ? undefined : new Date(opened.cvcEndsAt);
   const ended = runOf(invocation, { ...nothingSeen, cvcEndsAt });
-  const [decided, ofParents, { refusal }] = await rights.store.consistently(async () => {
+  const [decided, ofParents, { refusal }] = await rights.store.consistently(async (beforeRights) => {
     const decideSeen = await rights.decisionOnSeen(opened.seen, new Date(run.since), refusedBy.context);
     const decideParents = await decisionOnRuns(invocation, parents, rights);
     const decideAgain = await decisionOnStanding(invocation, ended, rights);
     // The rights are found last, those of the invoker a second time: reading the tokens may take long. The result may hold a cvc that ends meanwhile.
+    beforeRights();
     return Promise.all([decideSeen(), decideParents(), decideAgain()]);
   });
   if (refusal) return refused(refusal);
@@ -304,9 +309,6 @@ export async function decideDelivery(
   const mayHoldOthers = mayHoldUnnamedTokens(opened) || parents.some((each) => !each.isSeenComplete);
   if (isAgain && mayHoldOthers) return refused(shownOnce(), 'token:read');
   if (decided.refusal) return refused(decided.refusal, 'token:read');
-  const record = async () => {
-    await ofParents.record();
-    await decided.record();
-  };
+  const record = () => ofParents.record().then(() => decided.record());
   return { refused: undefined, opened, record };
 }

@@ -118,6 +118,36 @@ export function describeConsistentReads(fixture: Fixture): void {
       ]);
     });
 
+    it('is made again when it ends long after it began to find rights', async () => {
+      const { store } = fixture;
+      const stream = newStream();
+      let attempts = 0;
+      const decided = await store.consistently(async (beforeRights) => {
+        await collect(store.readStream(stream));
+        beforeRights();
+        attempts += 1;
+        if (attempts === 1) await delay(150);
+        return attempts;
+      });
+      expect(decided).toBeGreaterThan(1);
+    });
+
+    it('ends where it always takes long to find rights', async () => {
+      const { store } = fixture;
+      let attempts = 0;
+      const decided = await store.consistently((beforeRights) =>
+        // It may be part of another decision.
+        store.consistently(async () => {
+          beforeRights();
+          attempts += 1;
+          await delay(250);
+          return attempts;
+        }),
+      );
+      expect(decided).toBe(attempts);
+      expect(attempts).toBeGreaterThan(2);
+    });
+
     it('counts the earliest of two readings of a stream, also when it ends last', async () => {
       const { store } = fixture;
       const stream = newStream();
