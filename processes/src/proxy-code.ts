@@ -16,10 +16,11 @@ const fetchOf =
   async (request) => {
     const url = URL.parse(request.url);
     const permit = async () => {
-      await request.permit?.();
+      const headers = await request.permit?.();
       const { principal } = (await context.renewed()) ?? context;
       if (!url || !mayFetch(proxy, url, principal.tenant))
         throw new Error('the destination is not among those of the proxy');
+      return headers;
     };
     // Before names are looked up, and again when the connection is there.
     await permit();

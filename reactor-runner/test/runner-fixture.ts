@@ -105,7 +105,7 @@ export const invoker = (ofTenant: string, actor: Actor): Principal => ({
   rules: [],
 });
 
-function event<Type extends VaultEventType>(name: EventName<Type>, data: NewDataOf<Type>, now: Date) {
+export function event<Type extends VaultEventType>(name: EventName<Type>, data: NewDataOf<Type>, now: Date) {
   return newEvent(name, data, {
     id: newId(),
     metadata: {

@@ -57,6 +57,9 @@ interface Failure {
   readonly isFinal: boolean;
 }
 
+/** The setting `security_webhook_url` was changed while the connection was being made. */
+class UrlChangedError extends Error {}
+
 async function attempt(
   dependencies: AlertDependencies,
   tenantId: string,
@@ -64,14 +67,21 @@ async function attempt(
   { content }: AlertRow,
 ): Promise<Failure | undefined> {
   try {
-    const { secrets, securityUrl: url } = await readTenantWebhooks(dependencies, tenantId);
+    const { securityUrl: url } = await readTenantWebhooks(dependencies, tenantId);
     if (url === undefined) return { reason: 'no security_webhook_url', isFinal: true };
+    const secrets = async () => {
+      const present = await readTenantWebhooks(dependencies, tenantId);
+      if (present.securityUrl !== url) throw new UrlChangedError();
+      return present.secrets;
+    };
     const body = JSON.stringify({ type: 'break_glass', id, ...content });
     const { trace_id: traceId } = content;
-    const webhook = { tenantId, id, traceId, url, body, contentType: 'application/json' };
-    const reason = await sendWebhook(dependencies.fetch, secrets, webhook, dependencies.clock.now());
+    const webhook = { tenantId, id, traceId, url, body, contentType: 'application/json', secrets };
+    const reason = await sendWebhook(dependencies, webhook);
     return reason === undefined ? undefined : { reason, isFinal: false };
   } catch (error) {
+    // Nothing has left for the URL of before.
+    if (error instanceof UrlChangedError) return attempt(dependencies, tenantId, id, { content });
     if (error instanceof EgressError) return { reason: error.code, isFinal: false };
     if (error instanceof KeyDestroyedError) return { reason: 'the tenant is gone', isFinal: true };
     throw error;

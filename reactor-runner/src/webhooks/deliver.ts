@@ -170,18 +170,18 @@ export class Deliveries {
     { text: body, contentType }: Content,
     permit?: () => Promise<void>,
   ): Promise<string | undefined> {
-    const { keyRing, clock } = this.#dependencies;
     const { tenantId, id, invoked, metadata } = invocation;
-    const [url, { secrets }] = await Promise.all([
-      keyRing.open<string>(
-        invocationPlace(tenantId, id, 'callback_url'),
-        // The text '' is no sealed value: an asynchronous invocation without a URL is an altered record.
-        invoked.callback_url ?? '',
-      ),
-      readTenantWebhooks(this.#dependencies, tenantId),
-    ]);
-    const sent = { tenantId, id, traceId: metadata.trace_id, url: url.expose(), body, contentType, permit };
-    return sendWebhook(this.#dependencies.fetch, secrets, sent, clock.now());
+    const url = await this.#dependencies.keyRing.open<string>(
+      invocationPlace(tenantId, id, 'callback_url'),
+      // The text '' is no sealed value: an asynchronous invocation without a URL is an altered record.
+      invoked.callback_url ?? '',
+    );
+    const secrets = async () => {
+      await permit?.();
+      return (await readTenantWebhooks(this.#dependencies, tenantId)).secrets;
+    };
+    const sent = { tenantId, id, traceId: metadata.trace_id, url: url.expose(), body, contentType, secrets };
+    return sendWebhook(this.#dependencies, sent);
   }
 }
 

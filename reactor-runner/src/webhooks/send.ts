@@ -1,6 +1,6 @@
 import { securityWebhookSetting, streams, type DataOf } from '@token-vault/contracts';
 import type { KeyRing, Secret } from '@token-vault/crypto';
-import type { EgressFetch, EgressRequest } from '@token-vault/egress';
+import type { EgressFetch } from '@token-vault/egress';
 import type { EventStore } from '@token-vault/event-store';
 import type { Clock } from '@token-vault/operations';
 import { signatureHeaders } from './signature.ts';
@@ -15,16 +15,17 @@ export interface Webhook {
   readonly url: string;
   readonly body: string;
   readonly contentType: string;
-  /** Decides whether the webhook may leave, when the connection is there. */
-  readonly permit?: EgressRequest['permit'];
+  /**
+   * Called when the connection is there, because a server may hold it up for seconds: decides whether the webhook may leave, and gives the
+   * secrets of that moment.
+   */
+  readonly secrets: () => Promise<TenantWebhooks['secrets']>;
 }
 
-/** Undefined when the receiver accepted the webhook; else the reason why not. @throws EgressError */
+/** Undefined when the receiver accepted the webhook; else the reason why not. @throws EgressError, or the error of `secrets` */
 export async function sendWebhook(
-  fetch: EgressFetch,
-  secrets: readonly Secret<string>[],
-  { tenantId, id, traceId, url, body, contentType, permit }: Webhook,
-  at: Date,
+  { fetch, clock }: { readonly fetch: EgressFetch; readonly clock: Clock },
+  { tenantId, id, traceId, url, body, contentType, secrets }: Webhook,
 ): Promise<string | undefined> {
   const { status } = await fetch({
     tenantId,
@@ -34,15 +35,14 @@ export async function sendWebhook(
       ['content-type', contentType],
       ['user-agent', 'token-vault-webhooks'],
       ['svc-trace-id', traceId],
-      ...signatureHeaders(
-        secrets.map((secret) => secret.expose()),
-        { id, at, body },
-      ),
     ],
     body: Buffer.from(body, 'utf8'),
     redirect: 'manual',
     timeoutMs,
-    permit,
+    async permit() {
+      const present = (await secrets()).map((secret) => secret.expose());
+      return signatureHeaders(present, { id, at: clock.now(), body });
+    },
   });
   return status >= 200 && status < 300 ? undefined : `status ${status}`;
 }
