@@ -1,4 +1,4 @@
-import { listen } from '@token-vault/http';
+import { listen, trustOf } from '@token-vault/http';
 import type { Logger } from '@token-vault/observability';
 import { createProxy } from './proxy.ts';
 import type { GatewaySettings } from './settings.ts';
@@ -15,7 +15,7 @@ const graceMs = 20_000;
 
 /** For installations without nginx: one address for the replicas of the services. Rejects with the system's error. */
 export async function startGateway(
-  { host, port, commandServices, queryServices, proxies }: GatewaySettings,
+  { host, port, commandServices, queryServices, proxies, trustProxy = 0 }: GatewaySettings,
   logger: Logger,
 ): Promise<Gateway> {
   const upstreams = {
@@ -23,7 +23,10 @@ export async function startGateway(
     query: createUpstreams(queryServices),
     proxy: createUpstreams(proxies),
   };
-  const server = await listen(createProxy({ upstreams, logger }), { host, port });
+  const server = await listen(createProxy({ upstreams, logger, trusts: trustOf(trustProxy) }), {
+    host,
+    port,
+  });
   logger.info({ port: server.port }, 'the gateway listens');
   return {
     port: server.port,

@@ -5,7 +5,14 @@ import {
   UnavailableError,
   ValidationError,
 } from '@token-vault/contracts';
-import { bodyLimitBytes, collectBody, notBegunHeader, rawBodyLimitBytes, refuse } from '@token-vault/http';
+import {
+  bodyLimitBytes,
+  collectBody,
+  notBegunHeader,
+  rawBodyLimitBytes,
+  refuse,
+  type TrustPeer,
+} from '@token-vault/http';
 import { errorFields, type Logger } from '@token-vault/observability';
 import {
   request as requestOf,
@@ -24,8 +31,10 @@ const safeMethods = new Set(['GET', 'HEAD']);
 /** RFC 9110 7.6.1: headers of one connection only. Length and framing are made again. */
 const hopByHop = new Set([
   'connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te', 'trailer',
-  'transfer-encoding', 'upgrade', 'expect', 'content-length', 'x-forwarded-for', 'x-forwarded-proto', 'forwarded',
+  'transfer-encoding', 'upgrade', 'expect', 'content-length',
 ]); // prettier-ignore
+/** What a proxy says about its client. Services believe this router, so it passes on only what it believes itself. */
+const aboutClient = /^(forwarded|x-forwarded-.*|x-real-ip)$/;
 
 /** A replica did not answer. */
 class ForwardError extends Error {
@@ -45,31 +54,40 @@ class AnswerTimeoutError extends Error {}
 export interface ProxyOptions {
   readonly upstreams: Readonly<Record<Service, Upstreams>>;
   readonly logger: Logger;
+  /** The peers whose `X-Forwarded-For`, `-Host` and `-Proto` are passed on. */
+  readonly trusts: TrustPeer;
 }
 
-/** The headers as received, without those of the connection. The address of the peer is appended to `X-Forwarded-For`. */
-function headersFor(request: IncomingMessage, body: Buffer): string[] {
-  const { rawHeaders, socket } = request;
+/** The headers as received, without those of the connection and those about the client, which are made anew. */
+function headersFor(request: IncomingMessage, body: Buffer, trusts: TrustPeer): string[] {
+  const { rawHeaders } = request;
   const named = new Set((request.headers.connection ?? '').toLowerCase().split(/\s*,\s*/));
   const kept = rawHeaders.flatMap((name, index) => {
     if (index % 2 === 1) return [];
     const lower = name.toLowerCase();
-    return hopByHop.has(lower) || named.has(lower) ? [] : [name, rawHeaders[index + 1] ?? ''];
+    return hopByHop.has(lower) || named.has(lower) || aboutClient.test(lower)
+      ? []
+      : [name, rawHeaders[index + 1] ?? ''];
   });
-  const { ['x-forwarded-for']: before } = request.headers;
-  const address = socket.remoteAddress ?? '';
-  const chain = before === undefined ? address : `${String(before)}, ${address}`;
   const hasBody = body.length > 0 || request.headers['content-length'] !== undefined;
   return [
     ...kept,
-    ...['X-Forwarded-For', chain, 'X-Forwarded-Proto', schemeOf(request)],
+    ...forwardedHeaders(request, trusts),
     ...(hasBody ? ['Content-Length', String(body.length)] : []),
   ];
 }
 
-/** As a balancer before this gateway says. Services believe it where they believe the addresses (VAULT_TRUST_PROXY). */
-const schemeOf = ({ headers }: IncomingMessage): string =>
-  headers['x-forwarded-proto'] === 'https' ? 'https' : 'http';
+/** The addresses, scheme and host of the client: as a balancer before this router says, where it is believed (VAULT_TRUST_PROXY). */
+function forwardedHeaders({ headers, socket }: IncomingMessage, trusts: TrustPeer): string[] {
+  const address = socket.remoteAddress ?? '';
+  if (!trusts(address, 0)) return ['X-Forwarded-For', address, 'X-Forwarded-Proto', 'http'];
+  const { 'x-forwarded-for': before, 'x-forwarded-proto': scheme, 'x-forwarded-host': host } = headers;
+  return [
+    ...['X-Forwarded-For', before === undefined ? address : `${String(before)}, ${address}`],
+    ...['X-Forwarded-Proto', scheme === 'https' ? 'https' : 'http'],
+    ...(host === undefined ? [] : ['X-Forwarded-Host', String(host)]),
+  ];
+}
 
 function answerHeaders({ rawHeaders }: IncomingMessage): string[] {
   const ofConnection = new Set(['connection', 'keep-alive', 'transfer-encoding']);
@@ -84,6 +102,7 @@ interface Forwarded {
   /** In origin form. */
   readonly target: string;
   readonly body: Buffer;
+  readonly headers: readonly string[];
   /** A further replica may be asked when one has not answered. */
   readonly isSafe: boolean;
   /** It is for another server. */
@@ -92,11 +111,10 @@ interface Forwarded {
 
 /** Resolves when the answer is on its way to the client. @throws ForwardError when there was no answer */
 function forward(
-  { request, response, target: path, body, isRaw }: Forwarded,
+  { request, response, target: path, body, headers, isRaw }: Forwarded,
   { host, port, agent }: Upstream,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
-    const headers = headersFor(request, body);
     const { method = 'GET' } = request;
     let isConnected = false;
     const sent = requestOf({ host, port, agent, method, path, headers, setHost: false }, (answer) => {
@@ -162,7 +180,7 @@ async function forwardToAny(forwarded: Forwarded, upstreams: Upstreams, logger: 
 }
 
 /** Sends each request to the service that answers it. */
-export function createProxy({ upstreams, logger }: ProxyOptions): RequestListener {
+export function createProxy({ upstreams, logger, trusts }: ProxyOptions): RequestListener {
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const target = originForm(request.url ?? '/');
     if (target === undefined) throw ValidationError.of('path', 'is not the path of a request');
@@ -176,7 +194,7 @@ export function createProxy({ upstreams, logger }: ProxyOptions): RequestListene
     // A request that was sent to a server once is not sent to another one, for any method.
     const isSafe = !isRaw && safeMethods.has(request.method ?? '');
     await forwardToAny(
-      { request, response, target, body, isSafe, isRaw },
+      { request, response, target, body, headers: headersFor(request, body, trusts), isSafe, isRaw },
       upstreams[destination.service],
       logger,
     );

@@ -1,3 +1,4 @@
+import { readTrustProxy, type TrustedProxies } from '@token-vault/http';
 import { z } from 'zod';
 
 class GatewayConfigurationError extends Error {
@@ -34,6 +35,16 @@ export interface GatewaySettings {
   readonly commandServices: readonly URL[];
   readonly queryServices: readonly URL[];
   readonly proxies: readonly URL[];
+  /** The load balancers before this gateway whose `X-Forwarded-…` is passed on. None by default. */
+  readonly trustProxy?: TrustedProxies | undefined;
+}
+
+function trustedProxiesOf({ VAULT_TRUST_PROXY: text }: NodeJS.ProcessEnv): TrustedProxies | undefined {
+  try {
+    return readTrustProxy(text);
+  } catch (error) {
+    throw new GatewayConfigurationError((error as RangeError).message, { cause: error });
+  }
 }
 
 /** @throws GatewayConfigurationError that names the variable */
@@ -46,5 +57,14 @@ export function readGatewaySettings(environment: NodeJS.ProcessEnv): GatewaySett
   }
   const { VAULT_HOST: host, VAULT_PORT: port, VAULT_LOG_LEVEL: logLevel } = result.data;
   const { COMMAND_SERVICE_URLS: commandServices, QUERY_SERVICE_URLS: queryServices } = result.data;
-  return { host, port, logLevel, commandServices, queryServices, proxies: result.data.PROXY_URLS };
+  const trustProxy = trustedProxiesOf(environment);
+  return {
+    host,
+    port,
+    logLevel,
+    commandServices,
+    queryServices,
+    proxies: result.data.PROXY_URLS,
+    trustProxy,
+  };
 }

@@ -6,7 +6,7 @@ import { connect, type AddressInfo, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setImmediate } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { startGateway, type Gateway } from '../src/index.ts';
+import { readGatewaySettings, startGateway, type Gateway, type GatewaySettings } from '../src/index.ts';
 
 type Respond = (status: number, body: string, headers?: Record<string, string>) => void;
 type Behaviour = (request: IncomingMessage, respond: Respond) => void;
@@ -15,6 +15,8 @@ interface FakeService {
   readonly server: Server;
   readonly url: URL;
   readonly seen: string[];
+  /** The headers of the last request. */
+  headers: IncomingMessage['headers'];
   behaviour: Behaviour;
 }
 
@@ -28,6 +30,7 @@ async function startService(): Promise<FakeService> {
       return;
     }
     seen.push(`${request.method} ${request.url}`);
+    service.headers = request.headers;
     service.behaviour(request, (status, body, headers = {}) => {
       request.resume();
       response.writeHead(status, headers).end(body);
@@ -35,7 +38,7 @@ async function startService(): Promise<FakeService> {
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
-  const service: FakeService = { server, url, seen, behaviour: answer };
+  const service: FakeService = { server, url, seen, headers: {}, behaviour: answer };
   return service;
 }
 
@@ -43,6 +46,8 @@ let command: FakeService;
 let query: FakeService;
 let proxy: FakeService;
 let gateway: Gateway;
+/** Routers with other settings. */
+const others: Gateway[] = [];
 
 beforeAll(async () => {
   [command, query, proxy] = [await startService(), await startService(), await startService()];
@@ -51,7 +56,7 @@ beforeAll(async () => {
   gateway = await startGateway({ ...settings, ...services }, silentLogger);
 });
 afterAll(async () => {
-  await gateway.close();
+  await Promise.all([gateway, ...others].map((each) => each.close()));
   for (const { server } of [command, query, proxy]) {
     server.closeAllConnections();
     server.close();
@@ -151,6 +156,72 @@ describe('the router', () => {
     const received = await text(socket);
     expect(received).toMatch(/^HTTP\/1\.1 401 [^]*\r\nConnection: close\r\n/i);
     expect(command.seen).toEqual([]);
+  });
+});
+
+describe('what a request says about its client', () => {
+  const said = {
+    'SVC-API-KEY': 'key',
+    Host: 'vault.internal',
+    'X-Forwarded-For': '9.9.9.9',
+    'X-Forwarded-Host': 'vault.example',
+    'X-Forwarded-Proto': 'https',
+    'X-Forwarded-Port': '443',
+    'X-Forwarded-Prefix': '/x',
+    'X-Real-IP': '9.9.9.9',
+    Forwarded: 'for=9.9.9.9;host=vault.example;proto=https',
+  };
+
+  /** The headers that a service gets from a router that believes these load balancers. */
+  async function passedOn(
+    trustProxy: GatewaySettings['trustProxy'],
+    headers: Record<string, string> = said,
+  ): Promise<Record<string, unknown>> {
+    const services = { commandServices: [command.url], queryServices: [query.url], proxies: [proxy.url] };
+    const settings = { host: '127.0.0.1', port: 0, logLevel: 'silent', trustProxy };
+    const router = await startGateway({ ...settings, ...services }, silentLogger);
+    others.push(router);
+    await send('GET', '/tokens', headers, '', router.port);
+    return Object.fromEntries(
+      Object.entries(query.headers).filter(([name]) => /^(host|forwarded|x-.*)$/.test(name)),
+    );
+  }
+
+  it.each([undefined, 0, '10.0.0.0/8'])(
+    'is not passed on from a peer that is no load balancer of the settings: %s',
+    async (trustProxy) => {
+      expect(await passedOn(trustProxy)).toEqual({
+        host: 'vault.internal',
+        'x-forwarded-for': '127.0.0.1',
+        'x-forwarded-proto': 'http',
+      });
+    },
+  );
+
+  it.each([1, 'loopback', '10.0.0.0/8, 127.0.0.1'])(
+    'is passed on from a load balancer, as addresses, host and scheme: %s',
+    async (trustProxy) => {
+      expect(await passedOn(trustProxy)).toEqual({
+        host: 'vault.internal',
+        'x-forwarded-for': '9.9.9.9, 127.0.0.1',
+        'x-forwarded-host': 'vault.example',
+        'x-forwarded-proto': 'https',
+      });
+      expect(await passedOn(trustProxy, { 'SVC-API-KEY': 'key', Host: 'vault.internal' })).toEqual({
+        host: 'vault.internal',
+        'x-forwarded-for': '127.0.0.1',
+        'x-forwarded-proto': 'http',
+      });
+    },
+  );
+
+  it('is believed by VAULT_TRUST_PROXY, which is checked', () => {
+    const services = ['COMMAND_SERVICE_URLS', 'QUERY_SERVICE_URLS', 'PROXY_URLS'];
+    const environment = Object.fromEntries(services.map((name) => [name, 'http://a:1']));
+    const read = (text: string) =>
+      readGatewaySettings({ ...environment, VAULT_TRUST_PROXY: text }).trustProxy;
+    expect([read(''), read('2'), read('loopback')]).toEqual([undefined, 2, 'loopback']);
+    expect(() => read('somewhere')).toThrow(/^VAULT_TRUST_PROXY must be a number of hops/);
   });
 });
 

@@ -1,16 +1,12 @@
-import type { RateLimitOptions } from '@token-vault/http';
+import { readTrustProxy, type RateLimitOptions, type TrustedProxies } from '@token-vault/http';
 import { isUuid } from '@token-vault/contracts';
-import express from 'express';
 import { readShownSettings, type ShownSetting } from './shown-settings.ts';
 
 /** The limits on callers of one process. See the README's table of settings. */
 export interface LimitConfig {
   readonly rateLimits?: RateLimitOptions;
-  /**
-   * The proxies whose `X-Forwarded-For` is trusted: `loopback`, addresses or networks, comma-separated, or a number
-   * of hops.
-   */
-  readonly trustProxy?: string | number;
+  /** The proxies whose `X-Forwarded-…` is believed. */
+  readonly trustProxy?: TrustedProxies;
   /** VAULT_HANDLING */
   readonly isLenient?: boolean;
   /** VAULT_OPERATOR_TENANT: the tenant that may see and steer the whole vault. When absent, the first one of the log. */
@@ -23,21 +19,6 @@ function readCount(name: string, text: string | undefined): number | undefined {
   if (text === undefined || text === '') return undefined;
   if (!/^\d{1,9}$/.test(text)) throw new RangeError(`${name} must be a whole number; 0 means no limit`);
   return Number(text);
-}
-
-const proxyForms =
-  'a number of hops, or addresses, networks or the names loopback, linklocal and uniquelocal, separated by commas';
-
-/** Checked with Express' own compiler, before anything is started. */
-function readTrustProxy(text: string | undefined): string | number | undefined {
-  if (text === undefined || text === '') return undefined;
-  if (/^\d{1,2}$/.test(text)) return Number(text);
-  try {
-    express().set('trust proxy', text);
-    return text;
-  } catch (cause) {
-    throw new RangeError(`VAULT_TRUST_PROXY must be ${proxyForms}`, { cause });
-  }
 }
 
 function readOperatorTenant(text: string | undefined): string | undefined {

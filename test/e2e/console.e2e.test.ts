@@ -103,7 +103,11 @@ describe('signing in', () => {
     expect(new Set(replies.map(cookieOf)).size).toBe(2);
   });
 
-  it('over http to a name that is not this machine is refused', async () => {
+  it.each<[string, Record<string, string>]>([
+    ['', {}],
+    [', also when the client says that it came by https', { 'X-Forwarded-Proto': 'https' }],
+    [', also when the client names another host', { 'X-Forwarded-Host': 'localhost' }],
+  ])('over http to a name that is not this machine is refused%s', async (_case, said) => {
     const { hostname, port } = new URL(vault.url);
     const { request } = await import('node:http');
     const status = await new Promise<number>((resolve, reject) => {
@@ -113,7 +117,7 @@ describe('signing in', () => {
           port,
           method: 'POST',
           path: '/console/session',
-          headers: { Host: 'vault.example.com', 'SVC-API-KEY': vault.managementKey },
+          headers: { Host: 'vault.example.com', 'SVC-API-KEY': vault.managementKey, ...said },
         },
         (answer) => resolve(answer.resume().statusCode ?? 0),
       )
@@ -127,6 +131,15 @@ describe('signing in', () => {
 describe('a request with the cookie', () => {
   it.each<[string, Record<string, string>]>([
     ['another origin', { Origin: 'https://evil.example', 'Sec-Fetch-Site': 'cross-site' }],
+    [
+      'another origin, which it names as its host, too',
+      {
+        Origin: 'https://evil.example',
+        'X-Forwarded-Host': 'evil.example',
+        'X-Forwarded-Proto': 'https',
+        Forwarded: 'host=evil.example;proto=https',
+      },
+    ],
     ['no origin', { Origin: '' }],
     ['an opaque origin', { Origin: 'null' }],
     ['a neighbouring site', { 'Sec-Fetch-Site': 'same-site' }],

@@ -44,7 +44,7 @@ export interface AppDependencies extends HttpCallers {
   readonly tokenReplay?: TokenReplay;
   readonly applicationReplay?: ApplicationReplay;
   readonly findEntity?: FindEntity;
-  /** The peers whose `X-Forwarded-For` is trusted, as in Express's `trust proxy`; none by default. */
+  /** The peers whose `X-Forwarded-…` is believed, as in Express's `trust proxy`; none by default. */
   readonly trustProxy?: string | number | boolean;
   /** VAULT_HANDLING: unknown fields are ignored, also without `Prefer: handling=lenient`. */
   readonly isLenient?: boolean;

@@ -146,6 +146,7 @@ async function createReplicas(place: Place, onChange: () => void): Promise<reado
       .join(',');
   add('gateway', 'gateway/src/main.ts', gatewayPort, {
     VAULT_HOST: settings.host,
+    VAULT_TRUST_PROXY: String(settings.trustProxy ?? ''),
     COMMAND_SERVICE_URLS: urlsOf('command-service'),
     QUERY_SERVICE_URLS: urlsOf('query-service'),
     PROXY_URLS: urlsOf('proxy'),
