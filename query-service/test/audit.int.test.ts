@@ -34,8 +34,15 @@ describe('the erasure certificate of a token', () => {
     expect(await certify(id)).toMatchObject({ tenant_id: tenantId, token_id: id, token_type: 'token' });
     await expect(certify(id, other)).rejects.toThrow(NotFoundError);
     await expect(certify('never was')).rejects.toThrow(NotFoundError);
+    const card = await vault.token(tenantId, { token_type: 'card' });
+    await expect(certify(card)).rejects.toThrow(ConflictError);
     const asked = { entity_type: 'token', operation: 'read', entity_ids: [id] };
-    expect(await recorded(vault, tenantId, 'EntitiesRead')).toEqual([asked, asked, asked]);
+    expect(await recorded(vault, tenantId, 'EntitiesRead')).toEqual([
+      asked,
+      asked,
+      asked,
+      { ...asked, entity_type: 'card', entity_ids: [card] },
+    ]);
     expect(await recorded(vault, other, 'EntitiesRead')).toEqual([]);
   });
 });

@@ -65,12 +65,22 @@ it('an import refuses an id that is an expression and a file that is none, tells
         /^refused: adjacent: line [45]: id is also that of line [45], which was imported$/,
       ),
       'refused: unknown: line 48: created_by is not a known field',
-      'refused: a token without an id: line 49: data has a number that would be changed: send it as a string',
-      'refused: a token without an id: line 50: body must not be nested deeper than 100 levels',
+      'refused: a token: line 49: data has a number that would be changed: send it as a string',
+      'refused: a token: line 50: body must not be nested deeper than 100 levels',
       'refused: early: line 47: id is also that of line 6, which was imported',
       'export: 00000000-0000-4000-8000-0000000000e7',
       'imported: 42',
       'already there: 0',
+    ]);
+    const [head = ''] = texts;
+    const bytes = ['{"id":"latin","type":"token","data":"\u00ff"}', '{"end":true,"tokens":1,"left_out":0}'];
+    const latin = Buffer.from([head, ...bytes, ''].join('\n'), 'latin1');
+    await writeFile(file.concat('-latin'), await sealFor([recipient], Readable.from([latin])));
+    const damaged = await runCommand(dataDir, args.with(2, file.concat('-latin')));
+    expect([damaged.code, damaged.stdout, damaged.stderr.trim()]).toEqual([
+      1,
+      '',
+      'vault: the file has bytes that are not UTF-8',
     ]);
     // The secret key may come from a pipe, which can be read once. The export is read twice.
     const [pipe, directory] = [path.join(place, 'pipe'), path.join(place, 'directory')];

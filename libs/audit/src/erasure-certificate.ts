@@ -18,11 +18,11 @@ type Unsigned = Omit<ErasureCertificate, 'signature'>;
 /** There is no certificate. The message is one line for the operator. */
 export class NotErasedError extends Error {
   readonly code = 'not_erased';
-  /** False when the tenant has never had the token. */
-  readonly isKnown: boolean;
-  constructor(message: string, isKnown = true) {
+  /** Undefined when the tenant has never had the token. */
+  readonly tokenType: string | undefined;
+  constructor(message: string, tokenType?: string) {
     super(message);
-    this.isKnown = isKnown;
+    this.tokenType = tokenType;
   }
 }
 
@@ -55,9 +55,9 @@ export async function certifyErasure(options: CertificateOptions): Promise<Erasu
   const { store, pool, keyRing, clock, tenantId, tokenId } = options;
   const signer = await signerOf(keyRing, tenantId);
   const erasure = await readTokenErasure(store, tenantId, tokenId);
-  if (!erasure) throw new NotErasedError(`tenant ${tenantId} has never had a token ${tokenId}`, false);
-  const { endedBy, keys } = erasure;
-  if (!endedBy) throw new NotErasedError(`token ${tokenId} is not erased: it is there`);
+  if (!erasure) throw new NotErasedError(`tenant ${tenantId} has never had a token ${tokenId}`);
+  const { endedBy, keys, tokenType } = erasure;
+  if (!endedBy) throw new NotErasedError(`token ${tokenId} is not erased: it is there`, tokenType);
   const remaining = await remainingKeys(pool, tenantId, {
     keyIds: [...keys.keys()],
     entities: [`token:${tokenId}`, answerEntityOfToken(tokenId)],
@@ -65,6 +65,7 @@ export async function certifyErasure(options: CertificateOptions): Promise<Erasu
   if (remaining.length > 0)
     throw new NotErasedError(
       `token ${tokenId} is not yet erased: ${remaining.length} of its data keys are still there (${remaining.join(', ')})`,
+      tokenType,
     );
   return signed(signer, { ...options, verifiedAt: clock.now() }, erasure, endedBy);
 }

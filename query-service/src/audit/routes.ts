@@ -91,9 +91,9 @@ export function createAuditHandlers({
         return { body: certificate };
       } catch (error) {
         if (!(error instanceof NotErasedError)) throw error;
-        if (!error.isKnown) throw new NotFoundError('Token');
+        if (error.tokenType === undefined) throw new NotFoundError('Token');
         // The answer reveals that the token exists, so the read is recorded.
-        await recordRead(context, 'token', [params.id]);
+        await recordRead(context, entityTypeOfToken(error.tokenType), [params.id]);
         throw new ConflictError(
           'conflict',
           'The token is not erased: it exists, or its keys are not destroyed yet.',

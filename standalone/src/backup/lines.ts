@@ -1,10 +1,21 @@
 import { BackupError } from './format.ts';
 
 const newline = 0x0a;
+/** A damaged byte is an error, not another character. */
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+function textOf(bytes: Buffer): string {
+  try {
+    return utf8.decode(bytes);
+  } catch {
+    throw new BackupError('the file has bytes that are not UTF-8');
+  }
+}
 
 /**
  * The lines of a UTF-8 text, in batches, without line ends. Only a line feed ends a line: data may hold other
  * separators.
+ * @throws BackupError for bytes that are not UTF-8
  */
 export async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<readonly string[], void> {
   let rest: Buffer[] = [];
@@ -16,9 +27,9 @@ export async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<re
     }
     const whole = Buffer.concat([...rest, chunk.subarray(0, end)]);
     rest = end + 1 < chunk.length ? [chunk.subarray(end + 1)] : [];
-    yield whole.toString('utf8').split('\n');
+    yield textOf(whole).split('\n');
   }
-  if (rest.length > 0) yield [Buffer.concat(rest).toString('utf8')];
+  if (rest.length > 0) yield [textOf(Buffer.concat(rest))];
 }
 
 /** The first column of a row. It is a UUID, which COPY does not escape. */

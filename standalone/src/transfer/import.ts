@@ -163,7 +163,7 @@ function tokenIn(value: unknown, line: number): (CreateTokenBody & { readonly id
 
 const idIn = (value: unknown): string => {
   const id = (value as { id?: unknown } | null)?.id;
-  return typeof id === 'string' ? id.slice(0, 400) : 'a token without an id';
+  return typeof id === 'string' ? id.slice(0, 400) : 'a token';
 };
 
 function reasonOf({ message, errors }: DomainError): string {
