@@ -22,6 +22,8 @@ const args = [
 export interface Theme {
   readonly colorScheme: 'light' | 'dark';
   readonly width: number;
+  /** The browser keeps pages that a person leaves, for its Back button. */
+  readonly keepsPages?: boolean;
 }
 
 /** A page of the console, and the events that must not happen in it. */
@@ -38,11 +40,15 @@ export interface ConsolePage {
   close(): Promise<void>;
 }
 
-export async function openConsole(url: string, { colorScheme, width }: Theme): Promise<ConsolePage> {
+export async function openConsole(
+  url: string,
+  { colorScheme, width, keepsPages }: Theme,
+): Promise<ConsolePage> {
   const profile = await mkdtemp(path.join(tmpdir(), 'token-vault-test-browser-'));
   const context = await chromium.launchPersistentContext(profile, {
     executablePath,
     args,
+    ignoreDefaultArgs: keepsPages ? ['--disable-back-forward-cache'] : [],
     colorScheme,
     viewport: { width, height: 900 },
   });

@@ -183,7 +183,8 @@ describe.skipIf(!hasChromium)('the console in a browser (skipped where Chromium 
   it('ends the session at sign-out: its cookie opens nothing afterwards', async () => {
     const { page, context } = shown;
     const stolen = (await context.cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
-    const byCookie = () => fetch(`${vault.url}/logs?size=1`, { headers: { cookie: stolen } });
+    const headers = { cookie: stolen, 'SVC-CONSOLE-SESSION': stolen.split(/[=.]/)[1] ?? '' };
+    const byCookie = () => fetch(`${vault.url}/logs?size=1`, { headers });
     expect((await byCookie()).status).toBe(200);
     await page.setViewportSize({ width: 1280, height: 900 });
     await page.getByRole('button', { name: 'Sign out' }).click();

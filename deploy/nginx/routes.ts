@@ -21,6 +21,7 @@ export const forwardedHeaders = [
   'SVC-POSITION',
   'Prefer',
   'SVC-REASON',
+  'SVC-CONSOLE-SESSION',
   'Origin',
   'Sec-Fetch-Site',
   'Accept-Encoding',

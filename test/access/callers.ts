@@ -110,7 +110,11 @@ async function signIn(twins: Twins, manager: Asker): Promise<Asker> {
   const secret = typeof answer.cookie === 'object' ? answer.cookie.set : '';
   return {
     key: '',
-    headers: { Cookie: `vault-console=${secret}`, Origin: twins.url },
+    headers: {
+      Cookie: `vault-console=${secret}`,
+      Origin: twins.url,
+      'SVC-CONSOLE-SESSION': secret.split('.')[0] ?? '',
+    },
     identify: () => twins.authenticator.authenticateConsole(secret, 'token:read'),
   };
 }

@@ -1,5 +1,5 @@
-import { managementPermissions } from '@token-vault/contracts';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { managementPermissions, methodsOf, operations, type Operation } from '@token-vault/contracts';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { newCaller, openCast } from './cast.ts';
 import { openTwins, type Twins } from './twins.ts';
 
@@ -28,8 +28,11 @@ async function signIn(by = key, cookie?: string): Promise<string> {
   expect(answer.status).toBe(201);
   return setCookie ?? '';
 }
-const statusOf = async (cookie: string) =>
-  (await fetch(`${twins.url}/tenants/self`, { headers: { Cookie: cookie } })).status;
+const sessionOf = (cookie: string): string => cookie.split(/[=.]/)[1] ?? '';
+const statusOf = async (cookie: string) => {
+  const headers = { Cookie: cookie, 'SVC-CONSOLE-SESSION': sessionOf(cookie) };
+  return (await fetch(`${twins.url}/tenants/self`, { headers })).status;
+};
 const wait = (minutes: number) => twins.clock.advance(minutes * minuteMs);
 
 it('a browser is signed out after 30 minutes without a request, and not before 25', async () => {
@@ -48,7 +51,7 @@ it('a browser that signs in with the key of another tenant is signed out of the 
   const others = await signIn(keyOfOther);
   const second = await signIn(keyOfOther, first);
   expect([await statusOf(first), await statusOf(others), await statusOf(second)]).toEqual([401, 200, 200]);
-  const path = `/logs?entity_id=${first.split(/[=.]/)[1] ?? ''}`;
+  const path = `/logs?entity_id=${sessionOf(first)}`;
   const entriesOf = async (of: string) => {
     const answer = await fetch(twins.url + path, { headers: { 'SVC-API-KEY': of } });
     return ((await answer.json()) as { data: { operation: string; actor_type: string }[] }).data;
@@ -68,4 +71,51 @@ it('a browser in continuous use is signed out after 12 hours', async () => {
   }
   expect(new Set(statuses)).toEqual(new Set([200]));
   expect(await statusOf(cookie)).toBe(401);
+});
+
+describe('a page that shows another session than the cookie has now', () => {
+  /** All operations that the cookie can authenticate, as a page with the cookie of `cookie` asks for them. */
+  const asked = Object.entries<Operation>(operations)
+    .filter(([, { isRaw, tellsConsoleSession }]) => !isRaw && tellsConsoleSession !== true)
+    .map(([id, operation]) => ({
+      id,
+      method: methodsOf(operation)[0] ?? '',
+      path: operation.path.replaceAll(/\{\w+\}/g, 'x'),
+    }));
+  const answersTo = (cookie: string, headers: Record<string, string>) =>
+    Promise.all(
+      asked.map(async ({ id, method, path }) => {
+        const sent = { Cookie: cookie, Origin: twins.url, ...headers };
+        const answer = await fetch(twins.url + path, { method, headers: sent });
+        return [id, answer.status, ((await answer.json()) as { detail: string }).detail] as const;
+      }),
+    );
+
+  it('is answered by no operation, nor is one that names no session', async () => {
+    const shown = sessionOf(await signIn());
+    const cookie = await signIn(keyOfOther);
+    const refused = 'The cookie of the console is of another session than the page that sent the request.';
+    expect(await answersTo(cookie, { 'SVC-CONSOLE-SESSION': shown })).toEqual(
+      asked.map(({ id }) => [id, 401, refused]),
+    );
+    expect(await answersTo(cookie, {})).toEqual(
+      asked.map(({ id }) => [id, 403, expect.stringContaining('SVC-CONSOLE-SESSION') as string]),
+    );
+    expect(await statusOf(cookie)).toBe(200);
+  });
+
+  it('adds no key to it', async () => {
+    const shown = sessionOf(await signIn());
+    const cookie = await signIn(keyOfOther);
+    const headers = { 'SVC-API-KEY': key, Cookie: cookie, 'SVC-CONSOLE-SESSION': shown };
+    const answer = await fetch(`${twins.url}/console/session`, { method: 'POST', headers });
+    expect([answer.status, answer.headers.get('set-cookie')]).toEqual([401, null]);
+    expect(await statusOf(cookie)).toBe(200);
+  });
+
+  it('learns which session it has', async () => {
+    const cookie = await signIn(keyOfOther);
+    const answer = await fetch(`${twins.url}/console/session`, { headers: { Cookie: cookie } });
+    expect([answer.status, ((await answer.json()) as { id: string }).id]).toEqual([200, sessionOf(cookie)]);
+  });
 });

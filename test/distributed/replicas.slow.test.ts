@@ -15,6 +15,7 @@ import {
   waitUntil,
 } from '@token-vault/test-support';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { shownBy } from '../e2e/console-browser.ts';
 
 /** A revoked key is refused on every replica within this time. */
 const revokedWithinMs = 1_000;
@@ -144,7 +145,12 @@ describe('a session of the console', () => {
   const byCookie = (cookie: string, base: string, method: string, at: string, body?: object) =>
     fetch(base + at, {
       method,
-      headers: { Cookie: cookie, Origin: base, ...(body && { 'Content-Type': 'application/json' }) },
+      headers: {
+        Cookie: cookie,
+        Origin: base,
+        ...shownBy(cookie),
+        ...(body && { 'Content-Type': 'application/json' }),
+      },
       ...(body && { body: JSON.stringify(body) }),
     });
 
@@ -195,7 +201,12 @@ describe('a session of the console', () => {
       expect(await statuses(cookie)).toEqual([200, 200, 200, 200]);
       const foreign = await fetch(`${base}/tenants/self`, {
         method: 'PUT',
-        headers: { Cookie: cookie, Origin: 'http://localhost:1', 'Content-Type': 'application/json' },
+        headers: {
+          Cookie: cookie,
+          Origin: 'http://localhost:1',
+          ...shownBy(cookie),
+          'Content-Type': 'application/json',
+        },
         body: '{"name":"forged"}',
       });
       expect(foreign.status).toBe(403);

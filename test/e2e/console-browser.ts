@@ -9,13 +9,26 @@ export const signIn = (
 
 export const cookieOf = (reply: Reply): string => reply.headers.get('set-cookie')?.split(';')[0] ?? '';
 
-/** Requests as the page of the console sends them. */
+/** The session of the last cookie, as a page names it that shows this session. */
+export const shownBy = (cookie: string): Record<string, string> => ({
+  'SVC-CONSOLE-SESSION': /=([\da-f-]{36})\.[^=]*$/.exec(cookie)?.[1] ?? '',
+});
+
+/** Requests as the page of the console sends them. When it starts and when it signs in, it shows no session. */
 export function browser(vault: RunningVault, cookie: string) {
-  const call = (request: Call): Promise<Reply> =>
-    vault.call({
+  const call = (request: Call): Promise<Reply> => {
+    const isStart = request.path === '/console/session' && request.method !== 'DELETE';
+    return vault.call({
       ...request,
-      headers: { Cookie: cookie, Origin: vault.url, 'Sec-Fetch-Site': 'same-origin', ...request.headers },
+      headers: {
+        Cookie: cookie,
+        Origin: vault.url,
+        'Sec-Fetch-Site': 'same-origin',
+        ...(isStart ? {} : shownBy(cookie)),
+        ...request.headers,
+      },
     });
+  };
   return {
     call,
     must: async <Body>(status: number, request: Call): Promise<Body> => {

@@ -14,6 +14,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   browser as browserOf,
   cookieOf,
+  shownBy,
   signedIn as signedInAt,
   signIn as signInAt,
 } from './console-browser.ts';
@@ -145,7 +146,7 @@ describe('a request with the cookie', () => {
     ['a neighbouring site', { 'Sec-Fetch-Site': 'same-site' }],
   ])('that changes something is refused from %s', async (_name, headers) => {
     const { cookie } = await signedIn();
-    const sent = { Cookie: cookie, Origin: vault.url, ...headers };
+    const sent = { Cookie: cookie, Origin: vault.url, ...shownBy(cookie), ...headers };
     if (sent.Origin === '') delete (sent as { Origin?: string }).Origin;
     const before = (
       await vault.must<{ name: string }>(200, { path: '/tenants/self', key: vault.managementKey })

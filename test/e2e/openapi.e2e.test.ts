@@ -1,6 +1,7 @@
 import { operations, type OpenApiDocument, type OperationId } from '@token-vault/contracts';
 import { waitUntil } from '@token-vault/test-support';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { cookieOf, shownBy } from './console-browser.ts';
 import { document, expectDocumented } from './openapi-document.ts';
 import { startVault, type Call, type RunningVault } from './running-vault.ts';
 
@@ -235,7 +236,8 @@ describe('a running vault', () => {
   it('answers as documented: the console', async () => {
     const opened = await vault.call({ method: 'POST', path: '/console/session', key: keys.management });
     expectDocumented('openConsoleSession', opened);
-    const headers = { Cookie: opened.headers.get('set-cookie')?.split(';')[0] ?? '', Origin: vault.url };
+    const cookie = cookieOf(opened);
+    const headers = { Cookie: cookie, Origin: vault.url, ...shownBy(cookie) };
     seen.set('openConsoleSession', new Set([opened.status]));
     const byCookie = (id: OperationId, status: number, call: Partial<Call> = {}) =>
       check(id, status, { headers, key: '', ...call });

@@ -40,36 +40,58 @@ export interface CallOptions {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-let signedOut: () => void = () => undefined;
-/** `listener` is called when the vault does not know the session any more. */
-export function onSignedOut(listener: () => void): void {
-  signedOut = listener;
+export const sessionPath = '/console/session';
+
+let shownSession: string | undefined;
+/** Requests name this session from now on: the one that the page shows. The vault refuses a cookie of another one. */
+export function bindTo(sessionId: string | undefined): void {
+  shownSession = sessionId;
+}
+
+let refused: (isOfKey: boolean) => void = () => undefined;
+/** `listener` is called when the vault does not know the session that the page shows, or (`isOfKey`) the key that was to be added to it. */
+export function onRefused(listener: (isOfKey: boolean) => void): void {
+  refused = listener;
 }
 
 /**
- * Sends a request to the vault that serves this page. The session cookie goes along; only the sign-in sends a key.
+ * Sends a request to the vault that serves this page. The session cookie goes along, with the id of the session that the page shows; only
+ * the sign-in sends a key.
  * @throws ApiError when the answer is not a success.
  */
 export async function call<Answer = undefined>(
   method: string,
   path: string,
-  { body, contentType = 'application/json', signal, headers = {} }: CallOptions = {},
+  options: CallOptions = {},
 ): Promise<Answer> {
-  const init: RequestInit = { method, credentials: 'same-origin', cache: 'no-store', headers };
-  if (body !== undefined) {
-    init.body = JSON.stringify(body);
-    init.headers = { ...headers, 'Content-Type': contentType };
-  }
-  if (signal !== undefined) init.signal = signal;
-  const response = await fetch(path, init).catch((error: unknown) => {
-    if (signal?.aborted) throw error;
+  // This request asks which session it is.
+  const session = method === 'GET' && path === sessionPath ? undefined : shownSession;
+  const response = await fetch(path, initOf(method, session, options)).catch((error: unknown) => {
+    if (options.signal?.aborted) throw error;
     throw new ApiError(0, { detail: 'The vault could not be reached.' });
   });
   const content = contentOf(await response.text());
   if (response.ok) return content as Answer;
-  if (response.status === 401 && path !== '/console/session') signedOut();
+  if (response.status === 401 && session !== undefined && session === shownSession)
+    refused(path === sessionPath);
   const problem = typeof content === 'object' && content !== null ? content : {};
   throw new ApiError(response.status, problem, response.headers.get('SVC-INVOCATION-ID') ?? undefined);
+}
+
+function initOf(
+  method: string,
+  session: string | undefined,
+  { body, contentType = 'application/json', signal, headers: own = {} }: CallOptions,
+): RequestInit {
+  const headers = new Headers(own);
+  if (session !== undefined) headers.set('SVC-CONSOLE-SESSION', session);
+  const init: RequestInit = { method, credentials: 'same-origin', cache: 'no-store', headers };
+  if (body !== undefined) {
+    init.body = JSON.stringify(body);
+    headers.set('Content-Type', contentType);
+  }
+  if (signal !== undefined) init.signal = signal;
+  return init;
 }
 
 function contentOf(text: string): unknown {

@@ -1,55 +1,77 @@
-import { useCallback, useEffect, useState } from 'react';
-import { asApiError, call, onSignedOut } from '../api/client.ts';
-import type { ConsoleSession } from '@token-vault/contracts';
+import type { ReactNode } from 'react';
+import type { ApiError } from '../api/client.ts';
+import { Button } from '../ui/parts.tsx';
 import { Failure } from '../ui/states.tsx';
 import { SessionProvider } from './session.tsx';
 import { Shell } from './shell.tsx';
 import { SignIn } from './sign-in.tsx';
-
-type State =
-  | { readonly is: 'starting' }
-  | { readonly is: 'unreachable'; readonly error: unknown }
-  | { readonly is: 'out'; readonly wasIn: boolean }
-  | { readonly is: 'in'; readonly session: ConsoleSession };
-
-const readSession = async (): Promise<State> => {
-  try {
-    return { is: 'in', session: await call<ConsoleSession>('GET', '/console/session') };
-  } catch (error) {
-    return asApiError(error).status === 401 ? { is: 'out', wasIn: false } : { is: 'unreachable', error };
-  }
-};
+import { useSignedIn } from './use-signed-in.ts';
 
 export function App() {
-  const [state, setState] = useState<State>({ is: 'starting' });
-  const start = useCallback(() => void readSession().then(setState), []);
-  useEffect(() => {
-    onSignedOut(() => setState((before) => ({ is: 'out', wasIn: before.is === 'in' })));
-    start();
-  }, [start]);
-  if (state.is === 'starting') return null;
-  if (state.is === 'unreachable') {
-    return (
-      <main className="sign-in">
-        <Failure error={asApiError(state.error)} retry={start} />
-      </main>
-    );
+  const { state, start, enter, signOut } = useSignedIn();
+  switch (state.is) {
+    case 'starting':
+      return null;
+    case 'unreachable':
+      return (
+        <main className="sign-in">
+          <Failure error={state.error} retry={start} />
+        </main>
+      );
+    case 'out':
+      return <SignIn hasEnded={state.wasIn} onSignedIn={enter} />;
+    case 'leaving':
+      return <SigningOut error={state.error} retry={() => void signOut()} />;
+    case 'replaced':
+      return <OtherSession onShow={start} />;
+    case 'in':
+      return (
+        <SessionProvider value={{ session: state.session, signOut, enter }}>
+          <Shell />
+        </SessionProvider>
+      );
   }
-  const enter = (session: ConsoleSession) => setState({ is: 'in', session });
-  if (state.is === 'out') return <SignIn hasEnded={state.wasIn} onSignedIn={enter} />;
-  const signOut = async () => {
-    try {
-      await call('DELETE', '/console/session');
-      setState({ is: 'out', wasIn: false });
-    } catch (error) {
-      if (![401, 404].includes(asApiError(error).status)) throw error;
-      // The session has ended. Another one of this browser may have taken its place.
-      start();
-    }
-  };
+}
+
+function Notice({ title, children }: { readonly title: string; readonly children: ReactNode }) {
   return (
-    <SessionProvider value={{ session: state.session, signOut, enter }}>
-      <Shell />
-    </SessionProvider>
+    <main className="sign-in">
+      <section className="card stack">
+        <h1>{title}</h1>
+        {children}
+      </section>
+    </main>
+  );
+}
+
+interface SigningOutProps {
+  readonly error: ApiError | undefined;
+  readonly retry: () => void;
+}
+
+function SigningOut({ error, retry }: SigningOutProps) {
+  if (error === undefined) return <Notice title="Signing out …">{null}</Notice>;
+  return (
+    <Notice title="Not signed out yet">
+      <Failure error={error} retry={retry} />
+      <p>
+        The vault has not confirmed that your session has ended. Until it does, whoever loads this page again
+        may see the session.
+      </p>
+    </Notice>
+  );
+}
+
+function OtherSession({ onShow }: { readonly onShow: () => void }) {
+  return (
+    <Notice title="Another session">
+      <p>
+        In another tab, this browser has signed in to another tenant. The session of this page has ended.
+        Nothing was written to the other tenant from here.
+      </p>
+      <Button look="primary" onClick={onShow}>
+        Show the other session
+      </Button>
+    </Notice>
   );
 }

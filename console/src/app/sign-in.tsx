@@ -1,5 +1,5 @@
 import { type FormEvent, useState } from 'react';
-import { call } from '../api/client.ts';
+import { call, sessionPath } from '../api/client.ts';
 import type { ConsoleSession } from '@token-vault/contracts';
 import { useAction } from '../api/use-query.ts';
 import { Button, TextField } from '../ui/parts.tsx';
@@ -16,7 +16,7 @@ export function KeyForm({
 }) {
   const [key, setKey] = useState('');
   const { run, isRunning, error } = useAction(() =>
-    call<ConsoleSession>('POST', '/console/session', { headers: { 'SVC-API-KEY': key.trim() } }),
+    call<ConsoleSession>('POST', sessionPath, { headers: { 'SVC-API-KEY': key.trim() } }),
   );
   const submit = async (event: FormEvent) => {
     event.preventDefault();

@@ -22,6 +22,7 @@ export const consoleOperations = {
     summary: 'Get the console session of the cookie',
     success: 200,
     response: console.consoleSession,
+    tellsConsoleSession: true,
   },
   endConsoleSession: {
     method: 'DELETE',

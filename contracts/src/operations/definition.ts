@@ -43,6 +43,8 @@ export interface Operation {
    * (docs/reference/console.md).
    */
   readonly setsCookie?: true;
+  /** A page asks by it which session its cookie is of, so a request with the cookie need not name the session. */
+  readonly tellsConsoleSession?: true;
   /** Takes part in a transaction when SVC-TRANSACTION-ID is sent. */
   readonly isEnlistable?: true;
 }

@@ -1,4 +1,9 @@
-import { ForbiddenError, type Operation, type Permission } from '@token-vault/contracts';
+import {
+  ForbiddenError,
+  UnauthenticatedError,
+  type Operation,
+  type Permission,
+} from '@token-vault/contracts';
 import type { Authentication, Authenticator } from '@token-vault/authentication';
 import { hashApiKey } from '@token-vault/crypto';
 import type { Answer, NamedSession } from '@token-vault/operations';
@@ -26,7 +31,16 @@ const secretPattern = /^([\da-f-]{36})\.[\w-]{32}$/;
  */
 const mostTried = 4;
 
-/** The secrets in the request's cookies of the console. Usually there is one at most. */
+/** The session that the page shows, by its id. All tabs of a browser have one cookie, and a sign-in in one of them changes it. */
+function shownSessionOf({ headers }: Request): string | undefined {
+  const { 'svc-console-session': id } = headers;
+  return typeof id === 'string' && id !== '' ? id.toLowerCase() : undefined;
+}
+
+/**
+ * The secrets in the request's cookies of the console. Usually there is one at most.
+ * @throws UnauthenticatedError when all are of other sessions than the page shows
+ */
 function consoleSecretsOf(request: Request): readonly string[] {
   const { cookie } = request.headers;
   if (cookie === undefined) return [];
@@ -38,7 +52,13 @@ function consoleSecretsOf(request: Request): readonly string[] {
     .filter((each) => each.startsWith(`${name}=`))
     .map((each) => each.slice(name.length + 1))
     .filter((secret) => secretPattern.test(secret));
-  return [...new Set(secrets)].slice(0, mostTried);
+  const shown = shownSessionOf(request);
+  const usable = shown === undefined ? secrets : secrets.filter((secret) => secret.startsWith(`${shown}.`));
+  if (usable.length === 0 && secrets.length > 0)
+    throw new UnauthenticatedError(
+      'The cookie of the console is of another session than the page that sent the request.',
+    );
+  return [...new Set(usable)].slice(0, mostTried);
 }
 
 type ConsoleAuthenticator = Pick<Authenticator, 'authenticateConsole'>;
@@ -126,11 +146,12 @@ interface ConsoleCredential {
 
 /**
  * The cookie, when it authenticates the request. A key in the header takes precedence over the cookie. The cookie of a request
- * that goes on to another server belongs to that server. @throws ForbiddenError
+ * that goes on to another server belongs to that server.
+ * @throws ForbiddenError, UnauthenticatedError
  */
 export function consoleCredentialOf(
   request: Request,
-  { isRaw, permission, consolePermission }: Operation,
+  { isRaw, permission, consolePermission, tellsConsoleSession }: Operation,
   authenticator: ConsoleAuthenticator,
 ): ConsoleCredential | undefined {
   if (isRaw) refuseCodeOfPages(request);
@@ -139,6 +160,10 @@ export function consoleCredentialOf(
   const [key] = secrets;
   if (key === undefined) return undefined;
   requireOwnPage(request, true);
+  if (tellsConsoleSession !== true && shownSessionOf(request) === undefined)
+    throw new ForbiddenError(
+      'A request with the cookie of the console must name the session of its page in SVC-CONSOLE-SESSION. Load the page again.',
+    );
   const needed = permission ?? consolePermission ?? null;
   return { key, find: async () => (await firstGood(secrets, authenticator, needed))?.found };
 }

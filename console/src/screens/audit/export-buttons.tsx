@@ -1,4 +1,4 @@
-import { useRef, useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import type { Parameters } from '../../api/client.ts';
 import { useAction } from '../../api/use-query.ts';
 import { formatNumber } from '../../ui/format.ts';
@@ -9,6 +9,7 @@ import { exportEntries, type Format, formats, maxExported } from './export.ts';
 export function ExportButtons({ parameters }: { readonly parameters: Parameters }) {
   const [progress, setProgress] = useState('');
   const abort = useRef<AbortController>(undefined);
+  useEffect(() => () => abort.current?.abort(), []);
   const { run, isRunning, error } = useAction(async (format: Format) => {
     abort.current = new AbortController();
     await exportEntries(parameters, format, {
