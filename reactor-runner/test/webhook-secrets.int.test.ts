@@ -110,6 +110,12 @@ async function configure(securityUrl: string): Promise<void> {
   );
 }
 
+/** Longer than a decision counts. */
+async function overADecision(): Promise<void> {
+  const sinceMs = performance.now();
+  await waitUntil(() => performance.now() - sinceMs > 150, { what: 'the time' });
+}
+
 /** What webhooks are sent by. `meanwhile` happens while the first connection is being made, which takes longer than a decision counts. */
 function sendingSlowly(meanwhile: () => Promise<unknown>): DeliveryDependencies {
   let isFirst = true;
@@ -119,8 +125,7 @@ function sendingSlowly(meanwhile: () => Promise<unknown>): DeliveryDependencies 
       if (isFirst) {
         isFirst = false;
         await meanwhile();
-        const sinceMs = performance.now();
-        await waitUntil(() => performance.now() - sinceMs > 150, { what: 'the time' });
+        await overADecision();
       }
       return ['127.0.0.1'];
     },
@@ -214,6 +219,27 @@ describe.each([
     expect(arrived).toEqual([]);
     expect(await endsOf(made)).toEqual([]);
   });
+});
+
+it('a result whose caller is deleted while the secret is being read is not sent: a refusal is', async () => {
+  const made = await makeResult();
+  const { keyRing } = fixture;
+  let [reads, isDeleted] = [0, false];
+  const slow: typeof keyRing = Object.assign(Object.create(keyRing) as typeof keyRing, {
+    async open(...asked: Parameters<typeof keyRing.open>) {
+      if (asked[0].field === 'webhook_secret') reads += 1;
+      // The second attempt leaves at once.
+      if (reads === 2 && !isDeleted) {
+        isDeleted = true;
+        await overADecision();
+      }
+      return keyRing.open(...asked);
+    },
+  });
+  const findInvoker: DeliveryDependencies['findInvoker'] = async (ofTenant, actor) =>
+    isDeleted ? undefined : invoker(ofTenant, actor);
+  await made.send({ ...sendingSlowly(() => Promise.resolve()), keyRing: slow, findInvoker });
+  expect(arrived.map(({ body }) => JSON.parse(body) as object)).toMatchObject([{ status: 403 }]);
 });
 
 describe('security_webhook_url, changed while the connection to the URL of before is being made', () => {

@@ -24,7 +24,7 @@ export interface Webhook {
 
 /** Undefined when the receiver accepted the webhook; else the reason why not. @throws EgressError, or the error of `secrets` */
 export async function sendWebhook(
-  { fetch, clock }: { readonly fetch: EgressFetch; readonly clock: Clock },
+  { fetch, clock, store }: { readonly fetch: EgressFetch } & Pick<WebhookDependencies, 'clock' | 'store'>,
   { tenantId, id, traceId, url, body, contentType, secrets }: Webhook,
 ): Promise<string | undefined> {
   const { status } = await fetch({
@@ -40,8 +40,10 @@ export async function sendWebhook(
     redirect: 'manual',
     timeoutMs,
     async permit() {
-      const present = (await secrets()).map((secret) => secret.expose());
-      return signatureHeaders(present, { id, at: clock.now(), body });
+      // The rights that decide and the secrets are of one moment.
+      const present = await store.consistently(secrets);
+      const exposed = present.map((secret) => secret.expose());
+      return signatureHeaders(exposed, { id, at: clock.now(), body });
     },
   });
   return status >= 200 && status < 300 ? undefined : `status ${status}`;
