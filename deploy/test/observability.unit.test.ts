@@ -39,8 +39,10 @@ describe('every expression of the dashboard and the alerts', () => {
       for (const metric of metrics) expect(known.has(metric), metric).toBe(true);
       for (const matcher of matchers) {
         const [, label, values = ''] = /^(\w+)(?:=|!=|=~|!~)"(.*)"$/.exec(matcher) ?? [];
-        if (label === 'operation') expect(operations).toHaveProperty(values);
-        if (label === 'type') for (const value of values.split('|')) expect(code).toContain(`'${value}'`);
+        for (const value of values.split('|')) {
+          if (label === 'operation') expect(operations).toHaveProperty(value);
+          if (label === 'type') expect(code).toContain(`'${value}'`);
+        }
       }
     },
   );

@@ -29,8 +29,8 @@ export interface PresentCaller {
 /** An answer is made or brought up to date again as often while others change the caller's rights or its tokens. */
 const againAtMost = 4;
 
-/** Rights count for twice as long after each time, at most for 800 ms: on a busy machine every decision may take longer than 100 ms. */
-const freshMsOf = (again: number): number => admittedMs * 2 ** Math.min(again, 3);
+/** Rights count for twice as long after each time that the answer was made again, at most for this time. */
+const mostFreshMs = 800;
 
 /** A 503 would say that nothing was done. */
 const overtaken = ({ position }: Answer): Error =>
@@ -58,18 +58,24 @@ async function look(
   return { now: last, isOutdated: !haveSameRights(last, now) };
 }
 
+interface LastLook {
+  readonly beganMs: number;
+  /** How long rights count. */
+  readonly freshMs: number;
+  readonly isLast: boolean;
+}
+
 /**
  * Whether the answer may leave: the rights are those of `now`, and the look at its tokens, which may wait for the database, began a moment ago.
  * The last look counts in any case.
  */
 async function isStillDecided(
   now: Admitted,
-  { beganMs, again }: { readonly beganMs: number; readonly again: number },
+  { beganMs, freshMs, isLast }: LastLook,
   caller: PresentCaller,
 ): Promise<boolean> {
-  const freshMs = freshMsOf(again);
   const last = await admittedNow(now, caller, freshMs);
-  return haveSameRights(last, now) && (again >= againAtMost || performance.now() - beganMs < freshMs);
+  return haveSameRights(last, now) && (isLast || performance.now() - beganMs < freshMs);
 }
 
 /** Whether a cvc has ended that the answer may hold. */
@@ -83,13 +89,16 @@ export async function asRightsAreNow(made: Made, caller: PresentCaller): Promise
   const { decideAnew } = made;
   let { answer, admitted } = made;
   if (!decideAnew) return answer;
+  let freshMs = admittedMs;
   for (let again = 0; ; again += 1) {
-    const { now, isOutdated } = await look({ ...made, answer, admitted }, freshMsOf(again), caller);
+    const { now, isOutdated } = await look({ ...made, answer, admitted }, freshMs, caller);
     const { pending } = answer;
     const isLate = now !== admitted;
     let { atMs, principal } = now;
     if (isOutdated || hasEnded(answer, () => caller.contextOf(now).now)) {
       if (again >= againAtMost) throw overtaken(answer);
+      // On a busy machine every decision may take longer.
+      freshMs = Math.min(2 * freshMs, mostFreshMs);
       answer = await decideAnew(now.principal, answer);
       ({ atMs, principal } = answer.decided ?? now);
     } else {
@@ -102,7 +111,7 @@ export async function asRightsAreNow(made: Made, caller: PresentCaller): Promise
       if (!isRenewed || isLast) {
         const ready = pending.answer();
         if (!ready) await pending.record(context);
-        else if (await isStillDecided(now, { beganMs, again }, caller)) return ready;
+        else if (await isStillDecided(now, { beganMs, freshMs, isLast }, caller)) return ready;
       }
     }
     admitted = { atMs, principal };
