@@ -2,7 +2,7 @@ import type { ForbiddenError, RawRequest } from '@token-vault/contracts';
 import type { EventStore } from '@token-vault/event-store';
 import type { TokenReferences } from '@token-vault/expressions';
 import { throwAfterWork, type RequestContext } from '@token-vault/operations';
-import type { DecideSeen, ProxyCode, TakenTokens } from './code.ts';
+import type { ProxyCode, TakenTokens } from './code.ts';
 import type { ConfiguredProxy } from './configured.ts';
 import type { OutgoingTemplate } from './outgoing.ts';
 
@@ -42,7 +42,6 @@ export interface Leaving extends Going {
 
 /** What is decided again. */
 interface Asked {
-  readonly decideSeen: DecideSeen;
   readonly requireStanding: Going['requireStanding'];
   readonly tokenIds: readonly string[];
   readonly beforeRights: () => void;
@@ -76,9 +75,7 @@ export class ExchangeDecisions {
     const { template, madeAt, requireStanding } = this.#leaving;
     const code = this.#code;
     return this.#dependencies.store.consistently(async (beforeRights) => {
-      const decideSeen = await code.decisionOnSeen(this.#context);
-      const asked = { decideSeen, requireStanding, tokenIds: this.#tokenIds, beforeRights };
-      const decide = await this.#decisionOn(asked);
+      const decide = await this.#decisionOn({ requireStanding, tokenIds: this.#tokenIds, beforeRights });
       await decideFirst(decide, () => code.requireThere(this.#context));
       // They are read by now. They may have expired while others were read.
       await this.#dependencies.checkTokens(template.references, this.#context, madeAt);
@@ -89,9 +86,7 @@ export class ExchangeDecisions {
   requireActing(): Promise<void> {
     const { requireStanding } = this.#leaving;
     return this.#dependencies.store.consistently(async (beforeRights) => {
-      const decideSeen = await this.#code.decisionOnSeen(this.#context);
-      const asked = { decideSeen, requireStanding, tokenIds: this.#tokenIds, beforeRights };
-      const decide = await this.#decisionOn(asked);
+      const decide = await this.#decisionOn({ requireStanding, tokenIds: this.#tokenIds, beforeRights });
       await decide();
     });
   }
@@ -108,20 +103,15 @@ export class ExchangeDecisions {
     const isDecided = !code.hasSeen && (await this.#context.renewed()) === undefined;
     const tokenIds = isDecided ? [] : this.#tokenIds;
     const deciding = this.#dependencies.store.consistently(async (beforeRights) => {
-      const decideSeen = await code.decisionOnSeen(this.#context);
-      const decide = await this.#decisionOn({ decideSeen, requireStanding, tokenIds, beforeRights });
+      const decide = await this.#decisionOn({ requireStanding, tokenIds, beforeRights });
       await decideFirst(decide, () => code.requireThereForAnswer(this.#context));
     });
     await deciding.catch(throwAfterWork);
   }
 
   /** Reads the tokens, which may take long. Gives the function that then finds the rights of the caller, and decides. */
-  async #decisionOn({
-    decideSeen,
-    requireStanding,
-    tokenIds,
-    beforeRights,
-  }: Asked): Promise<() => Promise<void>> {
+  async #decisionOn({ requireStanding, tokenIds, beforeRights }: Asked): Promise<() => Promise<void>> {
+    const decideSeen = await this.#code.decisionOnSeen(this.#context);
     const decideUse = await this.#dependencies.decisionOnUse(tokenIds, this.#context);
     return async () => {
       beforeRights();

@@ -88,6 +88,7 @@ async function consistently<Result>(
   for (let attempt = 1; attempt <= mostAttempts; attempt += 1) {
     const reads: ReadSet = new Map();
     const beganMs = performance.now();
+    // Without rights, the decision is as recent as its streams.
     let rightsAtMs = Infinity;
     const beforeRights = () => (rightsAtMs = Math.min(rightsAtMs, performance.now()));
     const attempted: Decision = { reads, beforeRights, remembered, running: new Map() };
@@ -96,7 +97,7 @@ async function consistently<Result>(
     const overtaken = await overtakenStreams(adapter, reads);
     // The look may have waited for the database. On a busy machine each attempt may take long, so the next one may take longer.
     const isRecent = performance.now() - rightsAtMs < Math.min(rightsMs * 2 ** (attempt - 1), mostRightsMs);
-    if (overtaken.size === 0 && (isRecent || rightsAtMs === Infinity)) return decided;
+    if (overtaken.size === 0 && isRecent) return decided;
     for (const each of remembered.values())
       each.isOvertaken ||= [...each.reads.keys()].some((stream) => overtaken.has(stream));
   }

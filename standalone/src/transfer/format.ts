@@ -29,7 +29,8 @@ function parse(line: string): unknown {
   try {
     return parseBody(Buffer.from(line, 'utf8'));
   } catch (error) {
-    if (!(error instanceof ValidationError) || !isJson(line)) throw brokenFile();
+    if (!(error instanceof ValidationError)) throw error;
+    if (!isJson(line)) throw brokenFile();
     return error;
   }
 }
