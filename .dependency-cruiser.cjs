@@ -17,7 +17,7 @@ const law = {
   'libs/operations': ['contracts', 'libs/(access|event-store)'],
   'libs/observability': ['libs/(crypto|event-store)'],
   'libs/process': ['libs/observability'],
-  'libs/read-models': ['contracts', 'libs/(event-store|observability|operations|postgres)'],
+  'libs/read-models': ['contracts', 'libs/(batching|event-store|observability|operations|postgres)'],
   'libs/authentication': [
     'contracts',
     'libs/(access|crypto|event-store|observability|operations|postgres|read-models)',

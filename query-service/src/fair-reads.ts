@@ -11,6 +11,8 @@ export interface Reader {
 export interface FairReads {
   /** Runs statements of this tenant within the tenant's share of the pool. */
   of(tenantId: string): Reader;
+  /** Counts work that the found rows cause, in milliseconds of the thread. Beside others, it makes the tenant rest like a long statement. */
+  spend(tenantId: string, ms: number): void;
 }
 
 export interface FairReadOptions {
@@ -28,11 +30,52 @@ export interface FairReadOptions {
 
 /** Connections that lists leave free for look-ups by id and for authentication. */
 const keptFree = 2;
-/** A statement that takes longer counts as long: it used a processor of the database, or returned many rows. */
+/** A statement that takes longer counts as long: it used a processor of the database, or returned many rows. So does work for the rows. */
 const longMs = 20;
-/** After a long statement the tenant rests for this multiple of its time, at most for the longest time of a statement. */
+/** After a long statement the tenant rests for this multiple of its time. All rests together end after the longest time of a statement. */
 const restOfLong = 3;
 const longestRestMs = 5_000;
+
+/** The tenants whose last statement was long. They rest, and have one place afterwards. */
+class SlowTenants {
+  /** The timer runs, and `isResting`, until `untilMs`. */
+  readonly #states = new Map<string, { isResting: boolean; untilMs: number; timer: NodeJS.Timeout }>();
+  readonly #nowMs: () => number;
+  readonly #onEnd: () => void;
+
+  constructor(nowMs: () => number, onEnd: () => void) {
+    this.#nowMs = nowMs;
+    this.#onEnd = onEnd;
+  }
+
+  /** Undefined for a tenant that is not slow. */
+  placesOf(tenantId: string): 0 | 1 | undefined {
+    const state = this.#states.get(tenantId);
+    return state && (state.isResting ? 0 : 1);
+  }
+
+  /** The end of the present rest, or now. */
+  endOfRest(tenantId: string): number {
+    const state = this.#states.get(tenantId);
+    return state?.isResting ? state.untilMs : this.#nowMs();
+  }
+
+  rest(tenantId: string, endMs: number): void {
+    clearTimeout(this.#states.get(tenantId)?.timer);
+    const untilMs = Math.min(endMs, this.#nowMs() + longestRestMs);
+    const end = () => {
+      state.isResting = false;
+      this.#onEnd();
+    };
+    const state = { isResting: true, untilMs, timer: setTimeout(end, untilMs - this.#nowMs()).unref() };
+    this.#states.set(tenantId, state);
+  }
+
+  /** A short statement ends the state, but not a rest. */
+  endUnlessResting(tenantId: string): void {
+    if (this.placesOf(tenantId) === 1) this.#states.delete(tenantId);
+  }
+}
 
 /**
  * A list or a search may read the whole table of a tenant. So one tenant has at most half of the pool's connections
@@ -46,13 +89,8 @@ export function createFairReads(pool: Pool, options: FairReadOptions = {}): Fair
   const size = pool.options.max;
   const places = Math.max(1, size - keptFree);
   const placesOfTenant = Math.max(1, Math.min(places, Math.floor(size / 2)));
-  /** The tenants whose last statement was long, and whether they rest. */
-  const slow = new Map<string, { isResting: boolean }>();
-  function placesOf(tenantId: string): number {
-    const found = slow.get(tenantId);
-    if (!found) return placesOfTenant;
-    return found.isResting ? 0 : 1;
-  }
+  const slow = new SlowTenants(nowMs, () => fair.startWaiting());
+  const placesOf = (tenantId: string) => slow.placesOf(tenantId) ?? placesOfTenant;
   const fair = new FairPlaces({ places, placesOf, waitingOfTenant, maxWaiting, refuse: tooMany });
 
   async function enter(tenantId: string): Promise<void> {
@@ -63,21 +101,17 @@ export function createFairReads(pool: Pool, options: FairReadOptions = {}): Fair
   }
 
   function leave(tenantId: string, tookMs: number): void {
-    if (tookMs > longMs && !isAlone(tenantId)) rest(tenantId, Math.min(tookMs * restOfLong, longestRestMs));
-    else if (!slow.get(tenantId)?.isResting) slow.delete(tenantId);
+    if (tookMs > longMs && !isAlone(tenantId))
+      // Statements at the same time share the processors, so their times are not added.
+      slow.rest(tenantId, Math.max(slow.endOfRest(tenantId), nowMs() + tookMs * restOfLong));
+    else slow.endUnlessResting(tenantId);
     fair.leave(tenantId);
   }
 
-  function rest(tenantId: string, ms: number): void {
-    const state = { isResting: true };
-    slow.set(tenantId, state);
-    setTimeout(() => {
-      state.isResting = false;
-      fair.startWaiting();
-    }, ms).unref();
-  }
-
   return {
+    spend(tenantId, ms) {
+      if (ms > longMs && !isAlone(tenantId)) slow.rest(tenantId, slow.endOfRest(tenantId) + ms * restOfLong);
+    },
     of: (tenantId) => ({
       async query<Row extends QueryResultRow>(statement: QueryConfig) {
         await enter(tenantId);

@@ -1,3 +1,4 @@
+import { presentTenants } from '@token-vault/batching';
 import { UnavailableError, type OperationId } from '@token-vault/contracts';
 import { waitUntil } from '@token-vault/test-support';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -56,6 +57,21 @@ describe('a tenant whose lists are stopped', () => {
     });
     await Promise.all(pending);
     expect(refused).toBe(95);
+  });
+});
+
+describe('a tenant that lists large tokens beside another tenant', () => {
+  it('waits before its next list three times as long as the page takes', async () => {
+    const [greedy, other] = [await vault.tenant(), await vault.tenant()];
+    const reader = principalOf(greedy);
+    for (let made = 0; made < 4; made += 1) await vault.token(greedy, { data: 'x'.repeat(60_000) });
+    await vault.settle();
+    presentTenants.see(other);
+    const begunMs = performance.now();
+    await vault.call('searchTokens', reader, search);
+    await vault.call('searchTokens', reader, search);
+    // Four masks of 80,000 characters that are sealed count as 32 ms.
+    expect(performance.now() - begunMs).toBeGreaterThan(95);
   });
 });
 

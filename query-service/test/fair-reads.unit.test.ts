@@ -172,4 +172,30 @@ describe('long statements of a tenant', () => {
     await vi.advanceTimersByTimeAsync(1);
     expect(running).toHaveLength(4);
   });
+
+  it('are those, too, whose rows cause long work', async () => {
+    const reads = open();
+    // Two pages at the same time: their work is added.
+    reads.spend('pages', 50);
+    reads.spend('pages', 100);
+    void reads.of('pages').query(statement);
+    void reads.of('other').query(statementOf('other'));
+    await settle();
+    expect(started()).toEqual(['other']);
+    await vi.advanceTimersByTimeAsync(449);
+    expect(running).toHaveLength(1);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(running).toHaveLength(2);
+  });
+
+  it('do not include work that is short, or of a tenant that is alone', async () => {
+    const reads = open();
+    reads.spend('small', 20);
+    void reads.of('small').query(statementOf('small'));
+    isAlone = true;
+    reads.spend('alone', 1_000);
+    void reads.of('alone').query(statementOf('alone'));
+    await settle();
+    expect(started()).toEqual(['small', 'alone']);
+  });
 });

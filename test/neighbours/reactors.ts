@@ -8,6 +8,13 @@ const react = (code: string) => async (place: Place) => {
 
 export const reactorAttacks: readonly Attack[] = [
   {
+    name: 'runs of small code',
+    line: 'B',
+    atOnce: 8,
+    statuses: [200, 503],
+    prepare: react('return { raw: 1 };'),
+  },
+  {
     name: 'host names that no server answers',
     line: 'B2',
     atOnce: 8,

@@ -1,3 +1,4 @@
+import { presentTenants, type PresentTenants } from './present-tenants.ts';
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
 
 /** A tenant does not pause after work that holds the thread for at most this time, including the work that follows from it. */
@@ -28,6 +29,11 @@ export interface Following {
   readonly timesAsLong?: number;
   /** The time of the work that follows, when it does not depend on the time of the piece. */
   readonly ms?: number;
+  /**
+   * The processor time of the work that follows in other turns of the thread, in Postgres and in other processes. While other tenants are present,
+   * the tenant pauses for it as well.
+   */
+  readonly besideOthersMs?: number;
   /** The piece was not interrupted, so the thread did nothing else meanwhile. */
   readonly isOnePiece?: true;
 }
@@ -46,8 +52,11 @@ export class ThreadShares {
   readonly #tenants = new Map<string, Tenant>();
   readonly #nowMs: () => number;
 
-  constructor(nowMs: () => number = threadMs) {
+  readonly #present: Pick<PresentTenants, 'isAlone'>;
+
+  constructor(nowMs: () => number = threadMs, present: Pick<PresentTenants, 'isAlone'> = presentTenants) {
     this.#nowMs = nowMs;
+    this.#present = present;
   }
 
   /** Runs `work` when it is the tenant's turn. */
@@ -60,6 +69,14 @@ export class ThreadShares {
       // The work that follows takes long too: other tenants come first.
       await nextTurn();
     }
+  }
+
+  /**
+   * For work that is short, but may come often, such as the requests of code. A tenant alone does not wait. Beside others, the tenant's next such work
+   * waits until a quarter of a processor is enough for what follows from this one.
+   */
+  async pace(tenantId: string, besideOthersMs: number): Promise<void> {
+    (await this.begin(tenantId)).end({ besideOthersMs });
   }
 
   /** For work in pieces. Resolves when it is the tenant's turn; the caller must end the turn. */
@@ -78,8 +95,14 @@ export class ThreadShares {
         await pause(heldMs() * (parts - 1));
         begunMs = this.#nowMs();
       },
-      end: (following = {}) => this.#end(tenantId, tenant, pauseMs(heldMs(), following)),
+      end: (following = {}) => this.#end(tenantId, tenant, this.#pauseMs(tenantId, heldMs(), following)),
     };
+  }
+
+  #pauseMs(tenantId: string, heldMs: number, following: Following): number {
+    const { besideOthersMs = 0 } = following;
+    const isBeside = besideOthersMs > 0 && !this.#present.isAlone(tenantId);
+    return pauseMs(heldMs, following) + (isBeside ? besideOthersMs * parts : 0);
   }
 
   #end(tenantId: string, tenant: Tenant, pauseMs: number): void {

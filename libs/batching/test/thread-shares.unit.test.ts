@@ -1,16 +1,18 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { ThreadShares, type Following } from '../src/index.ts';
+import { PresentTenants, ThreadShares, type Following } from '../src/index.ts';
 
 let nowMs: number;
 let shares: ThreadShares;
+let present: PresentTenants;
 /** Names of the work that was done, in order. */
 let done: string[];
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   nowMs = 0;
-  shares = new ThreadShares(() => nowMs);
+  present = new PresentTenants(() => nowMs);
+  shares = new ThreadShares(() => nowMs, present);
   done = [];
 });
 afterEach(() => vi.useRealTimers());
@@ -103,5 +105,60 @@ describe('long work of one tenant', () => {
     await bring('a', 'next');
     await vi.advanceTimersByTimeAsync(30);
     expect(done).toEqual(['next']);
+  });
+});
+
+describe('work that follows elsewhere', () => {
+  const following = { takesMs: 1, besideOthersMs: 10 };
+
+  it('makes a tenant pause beside others, so that all of it gets a quarter of a processor', async () => {
+    present.see('b');
+    await bring('a', 'first', following);
+    await bring('a', 'second', following);
+    await vi.advanceTimersByTimeAsync(39);
+    expect(done).toEqual(['first']);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(done).toEqual(['first', 'second']);
+  });
+
+  it('makes no tenant pause that is alone', async () => {
+    present.see('a');
+    await bring('a', 'first', following);
+    await bring('a', 'second', following);
+    expect(done).toEqual(['first', 'second']);
+  });
+
+  it('is added to the pause for the piece itself', async () => {
+    present.see('b');
+    await bring('a', 'first', { ...following, takesMs: 5 });
+    await bring('a', 'second');
+    await vi.advanceTimersByTimeAsync(54);
+    expect(done).toEqual(['first']);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(done).toEqual(['first', 'second']);
+  });
+});
+
+describe('short work that comes often', () => {
+  const paced = async (tenantId: string, name: string) => {
+    void shares.pace(tenantId, 0.5).then(() => done.push(name));
+    await nextTurn();
+  };
+
+  it('is done at once for a tenant that is alone', async () => {
+    present.see('a');
+    for (const name of ['first', 'second', 'third']) await paced('a', name);
+    expect(done).toEqual(['first', 'second', 'third']);
+  });
+
+  it('is spaced beside others, and does not delay theirs', async () => {
+    present.see('b');
+    for (const name of ['first', 'second', 'third']) await paced('a', name);
+    await paced('b', 'other');
+    expect(done).toEqual(['first', 'other']);
+    await vi.advanceTimersByTimeAsync(2);
+    expect(done).toEqual(['first', 'other', 'second']);
+    await vi.advanceTimersByTimeAsync(2);
+    expect(done).toEqual(['first', 'other', 'second', 'third']);
   });
 });

@@ -1,4 +1,4 @@
-import { FairPlaces } from '@token-vault/batching';
+import { FairPlaces, presentTenants, type PresentTenants } from '@token-vault/batching';
 import { UnavailableError } from '@token-vault/contracts';
 import type { ServerResponse } from 'node:http';
 import { RequestAbortedError } from './body.ts';
@@ -10,8 +10,6 @@ import { RequestAbortedError } from './body.ts';
 const places = 64;
 /** Places of one tenant while other tenants use few. With fewer places, requests would not share round trips. */
 const placesBesideOthers = 8;
-/** A tenant counts as present for this time after its last request, because it reads an answer before it sends the next request. */
-const presentMs = 100;
 /** A request that takes longer than this waits for an unavailable part and is not counted any more. A statement is stopped after 5 s. */
 const countedMs = 2_000;
 const waitingOfTenant = 2_000;
@@ -20,15 +18,9 @@ const maxWaiting = 10_000;
 const tooMany = () =>
   new UnavailableError('Too many requests of this tenant are waiting. Nothing was done; try again.');
 
-/** When a tenant was last seen. */
-interface Sighting {
-  tenantId: string;
-  atMs: number;
-}
-
 export interface RequestTurnsOptions {
-  /** Monotonic milliseconds. */
-  readonly nowMs?: () => number;
+  /** By default those of the process. */
+  readonly present?: PresentTenants;
   readonly countedMs?: number;
 }
 
@@ -48,14 +40,11 @@ export interface Turn {
  */
 export class RequestTurns {
   readonly #places: FairPlaces;
-  readonly #nowMs: () => number;
+  readonly #present: PresentTenants;
   readonly #countedMs: number;
-  #latest: Sighting = { tenantId: '', atMs: -Infinity };
-  /** The latest sighting of a tenant other than `#latest`. */
-  #before: Sighting = { tenantId: '', atMs: -Infinity };
 
   constructor(options: RequestTurnsOptions = {}) {
-    this.#nowMs = options.nowMs ?? (() => performance.now());
+    this.#present = options.present ?? presentTenants;
     this.#countedMs = options.countedMs ?? countedMs;
     const placesOf = (tenantId: string) => this.#placesOf(tenantId);
     this.#places = new FairPlaces({ places, placesOf, waitingOfTenant, maxWaiting, refuse: tooMany });
@@ -70,7 +59,7 @@ export class RequestTurns {
     let leave = (): void => undefined;
     return {
       begin: async (tenantId) => {
-        this.#see(tenantId);
+        this.#present.see(tenantId);
         const waiting = this.#places.enter(tenantId);
         if (waiting) {
           const giveUp = () => waiting.giveUp(new RequestAbortedError('the client disconnected'));
@@ -80,7 +69,7 @@ export class RequestTurns {
         leave = () => {
           clearTimeout(timer);
           leave = () => undefined;
-          this.#see(tenantId);
+          this.#present.see(tenantId);
           this.#places.leave(tenantId);
         };
         const timer = setTimeout(() => leave(), this.#countedMs);
@@ -91,22 +80,12 @@ export class RequestTurns {
 
   /** Whether no other tenant has, wants or just had places. */
   isAlone(tenantId: string): boolean {
-    if (this.#places.wantedByOthers(tenantId) > 0) return false;
-    const other = this.#latest.tenantId === tenantId ? this.#before : this.#latest;
-    return this.#nowMs() - other.atMs >= presentMs;
+    return this.#places.wantedByOthers(tenantId) === 0 && this.#present.isAlone(tenantId);
   }
 
   #placesOf(tenantId: string): number {
     if (this.isAlone(tenantId)) return places;
     return Math.max(placesBesideOthers, this.#places.wantedByOthers(tenantId));
-  }
-
-  #see(tenantId: string): void {
-    if (this.#latest.tenantId !== tenantId) {
-      this.#before = this.#latest;
-      this.#latest = { tenantId, atMs: 0 };
-    }
-    this.#latest.atMs = this.#nowMs();
   }
 }
 

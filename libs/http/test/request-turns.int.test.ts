@@ -1,3 +1,4 @@
+import { PresentTenants } from '@token-vault/batching';
 import { waitUntil } from '@token-vault/test-support';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -20,7 +21,7 @@ beforeEach(async () => {
   begun = [];
   ({ promise: finished, resolve: finish } = Promise.withResolvers<void>());
   [running, most] = [0, 0];
-  turns = new RequestTurns({ countedMs: 60_000 });
+  turns = new RequestTurns({ present: new PresentTenants(), countedMs: 60_000 });
   app = await startTinyApp({
     authentications: {
       [otherKey]: { kind: 'authenticated', principal: principalWith({ tenant }), keyHash: 'other' },

@@ -1,3 +1,4 @@
+import { PresentTenants } from '@token-vault/batching';
 import { EventEmitter } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -35,7 +36,7 @@ beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   nowMs = 1_000_000;
   running = [];
-  turns = new RequestTurns({ nowMs: () => nowMs });
+  turns = new RequestTurns({ present: new PresentTenants(() => nowMs) });
 });
 afterEach(() => vi.useRealTimers());
 

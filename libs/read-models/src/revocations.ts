@@ -1,3 +1,4 @@
+import { together } from '@token-vault/batching';
 import { authenticationReadModels, UnavailableError } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
 import type { Revocations } from '@token-vault/operations';
@@ -28,6 +29,7 @@ const unconfirmed =
  * confirmed is noted.
  */
 export function createRevocations({ pool, progress, withinMs = 2_000 }: RevocationsOptions): Revocations {
+  // One row and one flush for many revocations.
   const raise = together((revoked: readonly (readonly string[])[]) => raiseGeneration(pool, revoked.flat()));
 
   async function confirmBy(
@@ -64,32 +66,6 @@ const note = (pool: Pick<pg.Pool, 'query'>, position: Position) =>
   pool.query('insert into projections.unconfirmed_revocation (position) values ($1) on conflict do nothing', [
     position,
   ]);
-
-/** Calls that come while one is under way share the next one: one row and one flush for many revocations. */
-function together<Item>(work: (items: readonly Item[]) => Promise<void>): (item: Item) => Promise<void> {
-  let running: Promise<void> | undefined;
-  let next: { readonly items: Item[]; readonly done: Promise<void> } | undefined;
-
-  const begin = (items: readonly Item[]): Promise<void> =>
-    (running = work(items).finally(() => (running = undefined)));
-
-  return (item) => {
-    if (next) {
-      next.items.push(item);
-      return next.done;
-    }
-    if (!running) return begin([item]);
-    const items = [item];
-    const done = running
-      .catch(() => undefined)
-      .then(() => {
-        next = undefined;
-        return begin(items);
-      });
-    next = { items, done };
-    return done;
-  };
-}
 
 /** Revocations are forgotten in the end (`keptGenerations`). Others that are confirmed at the same time wait for the row of `access`. */
 const raiseAll = `

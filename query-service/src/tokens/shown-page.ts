@@ -1,9 +1,10 @@
 import type { KeyRing } from '@token-vault/crypto';
 import type { Answer, MadeOf, PendingAnswer, RequestContext } from '@token-vault/operations';
+import type { FairReads } from '../fair-reads.ts';
 import { paginationOf, type Page, type PageRequest } from '../paging.ts';
 import type { Sql } from '../statements.ts';
 import { grantedOf, scopeOf } from './granted.ts';
-import { requireSmallPage } from './page-bytes.ts';
+import { requireSmallPage, workOf } from './page-bytes.ts';
 import { findAmong } from './queries.ts';
 import type { TokenRow } from './row.ts';
 import { asRead, redacted, ShownTokens, type ShowDependencies } from './show.ts';
@@ -21,17 +22,19 @@ export interface Found {
 
 const permissionOf = { list: 'token:read', search: 'token:search' } as const;
 
+interface PageDependencies extends ShowDependencies {
+  readonly keyRing: ShowDependencies['keyRing'] & Pick<KeyRing, 'hashes'>;
+  readonly reads: Pick<FairReads, 'spend'>;
+}
+
 /** The answer to a list or search. */
 export class ShownPage implements PendingAnswer {
-  readonly #dependencies: ShowDependencies & { readonly keyRing: Pick<KeyRing, 'hashes'> };
+  readonly #dependencies: PageDependencies;
   readonly #permission: (typeof permissionOf)['list' | 'search'];
   readonly #shown: ShownTokens;
   #found: Found | undefined;
 
-  constructor(
-    dependencies: ShowDependencies & { readonly keyRing: Pick<KeyRing, 'hashes'> },
-    operation: 'list' | 'search',
-  ) {
+  constructor(dependencies: PageDependencies, operation: 'list' | 'search') {
     this.#dependencies = dependencies;
     this.#permission = permissionOf[operation];
     this.#shown = new ShownTokens(dependencies, asRead(dependencies, operation));
@@ -48,6 +51,7 @@ export class ShownPage implements PendingAnswer {
     const granted = rows.map((row) => grantedOf(context, this.#permission, row));
     this.#shown.put(isLast ? granted.map(redacted) : granted, context);
     requireSmallPage(this.#shown.granted, this.#madeOf);
+    this.#dependencies.reads.spend(context.principal.tenant.id, workOf(granted));
   }
 
   async renew(context: RequestContext, isLast: boolean): Promise<boolean> {

@@ -1,3 +1,4 @@
+import { together } from '@token-vault/batching';
 import { DomainError, type Json } from '@token-vault/contracts';
 import type { EgressFetch } from '@token-vault/egress';
 import type { GuestConsole, SandboxPool } from '../sandbox/index.ts';
@@ -40,7 +41,10 @@ export type CodeEnd =
 export async function runCode({ sandbox, fetch, operations }: CodeDependencies, run: Code): Promise<CodeEnd> {
   const { code, args, configuration, applicationId, timeoutMs, writer, signal } = run;
   const origin = recordingRefusals(run.origin);
-  const { tenantId, requireSendable: permit } = origin;
+  const { tenantId } = origin;
+  // Code may send many requests at once. One decision that begins after all of them is enough.
+  const decided = together<undefined>(() => origin.requireSendable());
+  const permit = () => decided(undefined);
   const writesExpressions = [code, ...Object.values(configuration)].some((text) => text.includes('{{'));
   const svc = async (by: string, method: string, values: Json): Promise<Json> => {
     const request = serviceRequest(method, values);

@@ -1,3 +1,4 @@
+import { ThreadShares } from '@token-vault/batching';
 import type { Json } from '@token-vault/contracts';
 import { EgressError } from '@token-vault/egress';
 import type { EgressRequest, EgressResponse } from '@token-vault/egress';
@@ -8,6 +9,11 @@ import type { SandboxLimits } from './limits.ts';
 import type { FromChild } from './messages.ts';
 
 const serviceMethod = /^svc\.([a-z]+(?:\.[a-zA-Z]+)?)$/;
+
+/** The processor time of a call of guest code, about, in milliseconds. */
+const callMs = 0.5;
+/** Calls of code do not wait for the pauses after large bodies. */
+const callShares = new ThreadShares();
 
 /**
  * Answers one call of guest code, as JSON text, except for the body of a request.
@@ -23,6 +29,7 @@ export async function answerHostCall(
   limits: SandboxLimits,
 ): Promise<string> {
   const bounds = { depth: limits.jsonDepth, nodes: limits.jsonNodes };
+  await callShares.pace(tenantId, callMs);
   if (method === 'fetch') {
     const request = decodeRequest(parseChecked(payload, bounds));
     const whole = { ...request, ...(body === undefined ? {} : { body }), signal };

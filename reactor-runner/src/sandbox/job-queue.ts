@@ -1,4 +1,4 @@
-import { FairQueue } from '@token-vault/batching';
+import { FairQueue, presentTenants } from '@token-vault/batching';
 import type { Job } from './job.ts';
 import { mayBegin, mayBeginInLentPlace, type Places } from './places.ts';
 import type { Slots } from './slots.ts';
@@ -29,6 +29,7 @@ export class JobQueue {
 
   push(job: Job): void {
     const { tenantId, waiter } = job;
+    presentTenants.see(tenantId);
     if (waiter === undefined) this.#jobs.push(tenantId, job);
     else {
       this.#nested.push(waiter.id, job);
