@@ -1,4 +1,4 @@
-import { ThreadShares } from '@token-vault/batching';
+import { PresentTenants, ThreadShares } from '@token-vault/batching';
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -8,6 +8,7 @@ const large = 640 * 1024;
 /** The pause after a large body that was parsed in no time: the work that follows from it takes 10 ms. */
 const pauseMs = 40;
 let now: number;
+let present: PresentTenants;
 let turns: BodyTurns;
 /** Names of the parsed bodies, in order. */
 let parsed: string[];
@@ -15,7 +16,8 @@ let parsed: string[];
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   now = 0;
-  turns = new BodyTurns(new ThreadShares(() => now));
+  present = new PresentTenants(() => now);
+  turns = new BodyTurns(new ThreadShares(() => now, present));
   parsed = [];
 });
 afterEach(() => vi.useRealTimers());
@@ -72,6 +74,16 @@ describe('large bodies of one tenant', () => {
     expect(parsed).toEqual(['slow']);
     await vi.advanceTimersByTimeAsync(1);
     expect(parsed).toEqual(['slow', 'next']);
+  });
+
+  it('wait beside other tenants for all that follows from their size: 80 ms for 640 KiB', async () => {
+    present.see('b');
+    (await bring('a', 'first'))();
+    await bring('a', 'next');
+    await vi.advanceTimersByTimeAsync(pauseMs + 4 * 80 - 1);
+    expect(parsed).toEqual(['first']);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(parsed).toEqual(['first', 'next']);
   });
 
   it('do not delay other tenants, or small bodies of the same tenant', async () => {
