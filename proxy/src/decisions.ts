@@ -99,7 +99,7 @@ export class ExchangeDecisions {
    */
   async requireShown(): Promise<void> {
     const code = this.#code;
-    const requireStanding = this.#leaving.proxy ? this.#leaving.requireStanding : () => undefined;
+    const { requireStanding } = this.#leaving;
     const isDecided = !code.hasSeen && (await this.#context.renewed()) === undefined;
     const tokenIds = isDecided ? [] : this.#tokenIds;
     const deciding = this.#dependencies.store.consistently(async (beforeRights) => {

@@ -159,6 +159,21 @@ describe('a right that is withdrawn when it was found, while the proxy is being 
   });
 });
 
+it.each([
+  ['/proxy', undefined],
+  ['a configured proxy', randomUUID()],
+])('%s withholds the answer when the tenant no longer allows the destination', async (_name, proxyId) => {
+  const tenantId = randomUUID();
+  const proxy = openProxy({ findProxy: findProxyWith('responseCode'), runCode: async () => ({ raw: {} }) });
+  const renewed = async () => {
+    const allowed = fixture.arrivals.length > 0 ? 'https://other.example' : fixture.url;
+    const principal = principalOf(tenantId, { proxy_destinations: allowed });
+    return createRequestContext({ principal, traceId: 't', now: new Date() });
+  };
+  await expect(proxy(tenantId, renewed, proxyId)).rejects.toMatchObject({ code: 'forbidden' });
+  expect(fixture.arrivals).toHaveLength(1);
+});
+
 describe('the answer of a request whose caller was authenticated a moment ago', () => {
   it.each([true, false])(
     'is decided by the tokens of the request when code was shown others: %s',
