@@ -23,6 +23,11 @@ const longest = [
   'test/access/canary-gateway',
   'test/e2e/reactors-killed',
   'test/access/refusals',
+  'test/distributed/rotation',
+  'test/distributed/run-without-postgres',
+  'deploy/test/dashboard',
+  'test/distributed/rollout',
+  'test/access/canary-commands',
 ];
 
 function placeOf({ moduleId }: TestSpecification): number {
