@@ -4,6 +4,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { testDirectory } from '@token-vault/test-support';
 import { root } from '../files.ts';
 import { dockerSeccomp } from './seccomp.ts';
 
@@ -52,23 +53,25 @@ events_logger = "none"
 `;
 
 /** `docker`, as a script: podman, with another port of this machine in place of 8080. Files of a build get a fixed time. */
-const shim = (store: string, port: number): string => `#!/bin/bash
+const shim = (store: string, runRoot: string, port: number): string => `#!/bin/bash
 args=()
 for arg; do [ "$arg" = 8080:8080 ] && arg=${port}:8080; args+=("$arg"); done
 [ "$1" = build ] && args=(build --format docker --timestamp 1700000000 --layers "\${args[@]:1}")
-exec podman --root '${store}/root' --runroot '${store}/run' --storage-driver overlay "\${args[@]}"
+exec podman --root '${store}/root' --runroot '${runRoot}' --storage-driver overlay "\${args[@]}"
 `;
 
 /** Makes an engine, whose store is CONTAINER_STORE, or a new one that is removed at the end. */
 export async function openEngine(port: number): Promise<Engine> {
   const kept = process.env['CONTAINER_STORE'];
-  const store = kept ?? (await mkdtemp(path.join(os.tmpdir(), 'vault-containers-')));
+  const store = kept ?? (await mkdtemp(path.join(testDirectory, 'vault-containers-')));
+  // Podman takes 50 characters at most, which a path below TEST_DIRECTORY may exceed.
+  const runRoot = kept === undefined ? await mkdtemp(path.join(os.tmpdir(), 'vault-podman-')) : `${kept}/run`;
   const bin = path.join(store, 'bin');
   await mkdir(bin, { recursive: true });
   const seccompFile = path.join(store, 'seccomp.json');
   await writeFile(seccompFile, JSON.stringify(dockerSeccomp()));
   await writeFile(path.join(store, 'containers.conf'), settings(seccompFile));
-  await writeFile(path.join(bin, 'docker'), shim(store, port));
+  await writeFile(path.join(bin, 'docker'), shim(store, runRoot, port));
   chmodSync(path.join(bin, 'docker'), 0o755);
   const environment = {
     PATH: `${bin}:${process.env['PATH'] ?? ''}`,
@@ -101,7 +104,7 @@ export async function openEngine(port: number): Promise<Engine> {
       await attempt('network', 'rm', '--force', 'vault');
       if (kept !== undefined) return;
       await attempt('rmi', '--all', '--force');
-      await rm(store, { recursive: true, force: true });
+      for (const made of [store, runRoot]) await rm(made, { recursive: true, force: true });
     },
   };
 }
@@ -117,7 +120,7 @@ const mergedUsr = '/usr/share/mmdebstrap/hooks/merged-usr';
  */
 export async function makeBaseImage({ docker, attempt }: Engine, name: string): Promise<void> {
   if ((await attempt('image', 'exists', name)).status === 0) return;
-  const directory = await mkdtemp(path.join(os.tmpdir(), 'vault-base-'));
+  const directory = await mkdtemp(path.join(testDirectory, 'vault-base-'));
   const tar = path.join(directory, 'base.tar');
   const npm = (await run('npm', ['root', '--global'])).stdout.trim();
   const trusted = certificates();
@@ -130,7 +133,7 @@ export async function makeBaseImage({ docker, attempt }: Engine, name: string): 
     'rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*',
   ];
   try {
-    await run('mmdebstrap', [
+    const options = [
       '--quiet',
       '--mode=root',
       '--variant=essential',
@@ -138,10 +141,9 @@ export async function makeBaseImage({ docker, attempt }: Engine, name: string): 
       `--hook-dir=${mergedUsr}`,
       ...[...left, 'force-unsafe-io'].map((option) => `--dpkgopt=${option}`),
       ...hooks.map((hook) => `--customize-hook=${hook}`),
-      'bookworm',
-      tar,
-      'http://deb.debian.org/debian',
-    ]);
+    ];
+    const env = { ...process.env, TMPDIR: testDirectory };
+    await run('mmdebstrap', [...options, 'bookworm', tar, 'http://deb.debian.org/debian'], { env });
     const changes = trusted.flatMap(() => ['--change', `ENV NODE_EXTRA_CA_CERTS=${certificatesInside}`]);
     await docker('import', ...changes, tar, name);
   } finally {

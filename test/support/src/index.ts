@@ -36,4 +36,5 @@ export {
   testStack,
 } from './test-stack.ts';
 export { forbiddenUrls, unfitUrls } from './ssrf-corpus.ts';
+export { testDirectory } from './test-directory.ts';
 export { waitUntil } from './waiting.ts';
