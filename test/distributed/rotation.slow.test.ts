@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -67,14 +68,27 @@ it('a key is replaced three times under load without a failed request, and the r
       await sleep(Number(headers.get('retry-after')) * 1_000);
     }
   };
+  /** So is a new key. The same idempotency key says that it is the same request. */
+  const regenerated = async (): Promise<string> => {
+    const headers = { 'SVC-IDEMPOTENCY-KEY': randomUUID() };
+    for (;;) {
+      const answer = await vault
+        .client()
+        .request<Application>('POST', `${at}/regenerate?overlap=600`, { headers });
+      if (answer.status !== 503) {
+        expect(answer.status).toBe(200);
+        return answer.body.key ?? '';
+      }
+      await sleep(Number(answer.headers.get('retry-after')) * 1_000);
+    }
+  };
   try {
     for (let round = 0; round < 3; round += 1) {
       const client = vault.client();
       const [{ id: old } = { id: '' }] = (await client.expect<ApplicationKey[]>(200, 'GET', `${at}/keys`))
         .body;
       const before = key;
-      const path = `${at}/regenerate?overlap=600`;
-      key = (await client.expect<Application>(200, 'POST', path)).body.key ?? '';
+      key = await regenerated();
       await rounds();
       await remove(`${at}/keys/${old}`);
       // A deletion is answered when no process accepts the key any more.
