@@ -10,11 +10,11 @@ import {
   type RequestContext,
 } from '@token-vault/operations';
 import type { ReadModelWatch } from '@token-vault/read-models';
-import { createWriteStream } from 'node:fs';
-import { pipeline } from 'node:stream/promises';
+import { addAbortSignal } from 'node:stream';
 import type { Pool } from 'pg';
 import { replaceFile } from '../backup/bundle-writer.ts';
 import { formatVersion, type ExportHeader, type ExportTrailer } from './format.ts';
+import { SealedFile } from './sealed-file.ts';
 import { sealFor } from './sealing.ts';
 
 export interface ExportOptions {
@@ -41,7 +41,7 @@ export interface ExportReport {
 
 /**
  * Writes the tokens of the caller's tenant that its rules reveal, sealed to the recipients. Plaintext exists in
- * memory only, one page at a time. The record of each page is in the tenant's log before a byte of it is written.
+ * memory only, one page at a time. The record of each page is in the tenant's log before a byte of it is written, and a page is written at once.
  * @throws UnavailableError when the read models have stopped; ForbiddenError, which is recorded too, when no rule of
  * the caller reveals any token, or none does any more after some pages. @throws TransferError
  */
@@ -69,13 +69,11 @@ export async function exportTokens(options: ExportOptions): Promise<ExportReport
     created_at: context.now.toISOString(),
   };
   await replaceFile(file, async (unfinished) => {
-    const sealed = await sealFor(
-      recipients,
-      linesOf(header, counted(pages, report, options.onProgress), report),
-    );
-    await pipeline(sealed, createWriteStream(unfinished, { flags: 'wx', mode: 0o600, flush: true }), {
-      signal,
-    });
+    const sealedFile = new SealedFile();
+    const lines = linesOf(sealedFile, header, counted(pages, report, options.onProgress), report);
+    await sealedFile.write(addAbortSignal(signal, await sealFor(recipients, lines)), unfinished);
+    // All of it is in the file. An application that has ended meanwhile gets none.
+    await exporter.principalNow();
   });
   return report;
 }
@@ -110,14 +108,19 @@ async function* counted(
   }
 }
 
+/** The next page is decided when the page before it is in the file. */
 async function* linesOf(
+  file: SealedFile,
   header: ExportHeader,
   pages: AsyncIterable<ExportPage>,
   report: { readonly tokens: number; readonly leftOut: number },
 ): AsyncGenerator<Buffer, void> {
-  yield Buffer.from(`${JSON.stringify(header)}\n`);
-  for await (const { tokens } of pages)
-    yield Buffer.from(tokens.map((token) => `${JSON.stringify(token)}\n`).join(''));
+  yield file.take(`${JSON.stringify(header)}\n`);
+  for await (const { tokens } of pages) {
+    if (tokens.length === 0) continue;
+    yield file.fill(tokens.map((token) => `${JSON.stringify(token)}\n`).join(''));
+    await file.written();
+  }
   const end: ExportTrailer = { end: true, tokens: report.tokens, left_out: report.leftOut };
-  yield Buffer.from(`${JSON.stringify(end)}\n`);
+  yield file.take(`${JSON.stringify(end)}\n`);
 }

@@ -1,0 +1,43 @@
+import { generateX25519Identity, identityToRecipient } from 'age-encryption';
+import { mkdtemp, rm, stat } from 'node:fs/promises';
+import os from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { SealedFile } from '../src/transfer/sealed-file.ts';
+import { openWith, sealFor } from '../src/transfer/sealing.ts';
+
+let directory: string;
+beforeEach(async () => void (directory = await mkdtemp(path.join(os.tmpdir(), 'sealed-file-'))));
+afterEach(() => rm(directory, { recursive: true }));
+
+const pages = [
+  '{"id":"small"}\n',
+  `{"id":"large","data":"${'x'.repeat(200_000)}"}\n{"id":"last of it"}\n`,
+  '{"id":"third"}\n',
+];
+
+it('a page is in the file before the next one is asked for, however small it is', async () => {
+  const file = path.join(directory, 'export');
+  const identity = await generateX25519Identity();
+  const sealedFile = new SealedFile();
+  const sizes: number[] = [];
+  async function* lines() {
+    yield sealedFile.take('{"header":true}\n');
+    for (const page of pages) {
+      yield sealedFile.fill(page);
+      await sealedFile.written();
+      sizes.push((await stat(file)).size);
+    }
+    yield sealedFile.take('{"end":true}\n');
+  }
+  await sealedFile.write(await sealFor([await identityToRecipient(identity)], lines()), file);
+
+  const sealed = 64 * 1024 + 16;
+  // One chunk, four more, and one more, after the header of age.
+  expect(sizes.map((size) => Math.floor(size / sealed))).toEqual([1, 5, 6]);
+  let text = '';
+  for await (const chunk of openWith([identity], file)) text += chunk.toString();
+  const given = text.split('\n').map((line) => line.trimEnd());
+  expect(given).toEqual(['{"header":true}', ...pages.join('').split('\n').slice(0, -1), '{"end":true}', '']);
+  expect((await stat(file)).mode & 0o777).toBe(0o600);
+});
