@@ -35,13 +35,19 @@ it('many deliveries begin at once without a warning of the driver, and exclude t
   onTestFinished(() => warn.mockRestore());
   const names = Array.from({ length: 20 }, (_, index) => `delivery ${index}`);
   const held: string[] = [];
-  const hold = (locks: typeof own) => (name: string) =>
-    locks.hold(name, async () => {
+  const taken: string[] = [];
+  let tried = 0;
+  // No lock is free before each has been tried by the other replica.
+  const hold = (name: string) =>
+    own.hold(name, async () => {
       held.push(name);
       await waitUntil(() => held.length === names.length, { what: 'all deliveries' });
-      if (locks === own) await Promise.all(names.map(hold(other)));
+      await Promise.all(names.map((each) => other.hold(each, async () => void taken.push(each))));
+      tried += 1;
+      await waitUntil(() => tried === names.length, { what: 'the other replica' });
     });
-  await Promise.all(names.map(hold(own)));
+  await Promise.all(names.map(hold));
   expect(held.toSorted()).toEqual(names.toSorted());
+  expect(taken).toEqual([]);
   expect(warn).not.toHaveBeenCalled();
 });
