@@ -107,6 +107,14 @@ describe('compose.yaml', () => {
       expect(known.has(setting) || foreignSettings.has(setting), setting).toBe(true);
   });
 
+  it('has services believe the headers of the gateway, which is the only proxy before them', () => {
+    const served = ours.filter(([, { networks }]) => networks.includes('services'));
+    expect(served.map(([name]) => name)).toEqual(
+      expect.arrayContaining(['command-service', 'query-service', 'proxy']),
+    );
+    for (const [, { environment }] of served) expect(environment?.VAULT_TRUST_PROXY).toBe('1');
+  });
+
   it('keeps secrets out of the environment, and the root key from services that open no sealed value', () => {
     for (const [, { environment }] of all)
       for (const name of Object.keys(environment ?? {}))

@@ -9,6 +9,8 @@ interface Known {
   readonly id: string;
   readonly number: string;
   isCreated: boolean;
+  /** The creation was answered 503: nothing was done. */
+  isRefused: boolean;
   /** The deletion was sent, maybe without an answer. */
   isDeleteTried: boolean;
   isDeleted: boolean;
@@ -68,6 +70,7 @@ export class Ledger {
         id: randomUUID(),
         number: cardNumber(),
         isCreated: false,
+        isRefused: false,
         isDeleteTried: false,
         isDeleted: false,
         reads: 0,
@@ -87,6 +90,7 @@ export class Ledger {
     const body = cardToken(number, { id, metadata: { turn: String(turn) } });
     const created = await client.request('POST', '/tokens', { body });
     token.isCreated = this.#isStatus(201, created, id);
+    token.isRefused = created.status === 503;
     // Waits as a client should after 503 or `SVC-CONSISTENCY: pending`.
     if (!token.isCreated || isPending(created)) return sleep(50);
     if (turn % 2 === 0) await this.#read(client, token);
@@ -132,7 +136,7 @@ export class Ledger {
     return [...wrong, ...(await this.#auditList(access)), ...(await this.#auditKeys(access))];
   }
 
-  /** The list and its total have exactly the tokens that were created and not deleted. */
+  /** The list and its total have exactly the tokens that were created and not deleted, and none that was refused. */
   async #auditList({ tokens }: Access): Promise<string[]> {
     const listed = new Set<string>();
     let total = 0;
@@ -143,8 +147,8 @@ export class Ledger {
       total = body.pagination.total_items;
     }
     const wrong = this.#known.filter(
-      ({ id, isCreated, isDeleteTried, isDeleted }) =>
-        (isDeleted && listed.has(id)) || (isCreated && !isDeleteTried && !listed.has(id)),
+      ({ id, isCreated, isRefused, isDeleteTried, isDeleted }) =>
+        ((isDeleted || isRefused) && listed.has(id)) || (isCreated && !isDeleteTried && !listed.has(id)),
     );
     const findings = wrong.map(({ id }) => `${id} is ${listed.has(id) ? '' : 'not '}listed`);
     if (total !== listed.size) findings.push(`the total of ${total} is not the ${listed.size} listed`);
@@ -205,10 +209,11 @@ const isPending = ({ headers }: { headers: Headers }): boolean =>
 
 /** The error in this answer, for a client with this knowledge of the token. Undefined when there is none. */
 function judge(token: Known, answer: { status: number; body: Token }): string | undefined {
-  const { isCreated, isDeleteTried, isDeleted, number } = token;
+  const { isCreated, isRefused, isDeleteTried, isDeleted, number } = token;
   const isAbsentAllowed = !isCreated || isDeleteTried;
   if (answer.status === 404) return isAbsentAllowed ? undefined : 'was acknowledged and is lost';
   if (answer.status !== 200) return `is answered ${answer.status}`;
   if (isDeleted) return 'was deleted and is readable';
+  if (isRefused) return 'was refused with 503 and is there';
   return (answer.body.data as { number: string }).number === number ? undefined : 'has other data';
 }

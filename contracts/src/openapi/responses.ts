@@ -53,9 +53,7 @@ function exampleOf(status: number): object {
     detail: errorDescriptions[status],
     instance: '/tokens',
     trace_id: '0b7b6f5e-9d3a-4a52-a8a5-0d9d4f2f6f10',
-    ...(status === 400
-      ? { errors: { 'metadata.color': ['Invalid input: expected string, received number'] } }
-      : {}),
+    ...(status === 400 ? { errors: { 'metadata.color': ['must be text'] } } : {}),
   };
 }
 

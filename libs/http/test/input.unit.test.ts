@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { goodKey, principalWith, startTinyApp, type TinyApp } from './tiny-app.ts';
 
 let app: TinyApp;
+let start: (isLenient: boolean) => Promise<TinyApp>;
 let calls: number;
 
 beforeEach(async () => {
@@ -32,16 +33,19 @@ beforeEach(async () => {
   ] as const;
   // A tenant of its own: the large bodies of one tenant wait until those of the tests before have been charged (body-turns.ts).
   const tenant = { id: randomUUID(), plan: 'standard', settings: {} } as const;
-  app = await startTinyApp({
-    handlers: Object.fromEntries(names.map((name) => [name, echo])),
-    authentications: {
-      [goodKey]: {
-        kind: 'authenticated',
-        principal: principalWith({ permissions, tenant }),
-        keyHash: 'good',
+  start = (isLenient) =>
+    startTinyApp({
+      dependencies: { isLenient },
+      handlers: Object.fromEntries(names.map((name) => [name, echo])),
+      authentications: {
+        [goodKey]: {
+          kind: 'authenticated',
+          principal: principalWith({ permissions, tenant }),
+          keyHash: 'good',
+        },
       },
-    },
-  });
+    });
+  app = await start(false);
 });
 afterEach(() => app.stop());
 
@@ -127,6 +131,14 @@ describe('an unknown field', () => {
     expect(reply.body).toMatchObject({ body: card });
     expect((await send('GET', '/tokens?unknown=1', undefined, lenient)).status).toBe(200);
     expect((await send('GET', '/tokens')).headers).not.toHaveProperty('preference-applied');
+  });
+
+  it('is ignored without the preference too, where the setting says so, but never selects everything', async () => {
+    await app.stop();
+    app = await start(true);
+    expect((await send('POST', '/tokens', { ...card, expireAt: 1 })).status).toBe(201);
+    expect((await send('GET', '/tokens?unknown=1')).status).toBe(200);
+    expect((await send('GET', '/tokens?id[]=a')).status).toBe(400);
   });
 
   it('may have any name in a map', async () => {
