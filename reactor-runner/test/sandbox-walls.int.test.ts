@@ -41,7 +41,10 @@ const accountsOf = (pid: number): number[] =>
 
 describe('a host', () => {
   const probe = async (tools: WallTools) =>
-    probeWalls(await sandboxBundle(), defaultSandboxLimits, tools, createChildAccounts(defaultAccountRange));
+    probeWalls(await sandboxBundle(), defaultSandboxLimits, {
+      tools,
+      accounts: createChildAccounts(defaultAccountRange),
+    });
 
   it('without support for one wall keeps the others', async () => {
     const tools = await findWallTools();
@@ -69,6 +72,19 @@ describe('a vault that has run no reactor yet', () => {
     await lazy.close();
     const test = await pool();
     expect(walls).toEqual([test.pool.stats().walls]);
+  });
+
+  it('ends without waiting for the probe of the walls, and reports nothing of it', async () => {
+    const reports: SandboxReport[] = [];
+    const lazy = createLazySandbox({ report: (event) => void reports.push(event) });
+    await lazy.close();
+    expect(reports).toEqual([]);
+  });
+
+  it('ends without waiting for the start of its pool', async () => {
+    const lazy = createLazySandbox({});
+    const running = lazy.compile({ tenantId: 'alice', code: 'module.exports = () => 1' });
+    await Promise.all([lazy.close(), expect(running).rejects.toThrow('aborted')]);
   });
 });
 

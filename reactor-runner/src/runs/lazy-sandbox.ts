@@ -9,9 +9,11 @@ export type LazySandbox = Pick<SandboxPool, 'run' | 'compile' | 'close'>;
 
 /**
  * A pool that starts at its first use: most vaults have no reactors, and its processes take memory. The walls that
- * the host allows are reported at once.
+ * the host allows are reported at once. The end does not wait for the probe of the walls, which takes long on a busy machine.
  */
-export function createLazySandbox(options: SandboxPoolOptions): LazySandbox {
+export function createLazySandbox(given: Omit<SandboxPoolOptions, 'signal'>): LazySandbox {
+  const stop = new AbortController();
+  const options = { ...given, signal: stop.signal };
   let starting: Promise<SandboxPool> | undefined;
   const pool = (): Promise<SandboxPool> => {
     starting ??= createSandboxPool(options).catch((error: unknown) => {
@@ -22,12 +24,13 @@ export function createLazySandbox(options: SandboxPoolOptions): LazySandbox {
   };
   const inspected = inspectWalls(options).then(
     (walls) => options.report?.({ kind: 'walls', walls }),
-    () => options.report?.({ kind: 'children-do-not-start' }),
+    () => stop.signal.aborted || options.report?.({ kind: 'children-do-not-start' }),
   );
   return {
     run: async (request) => (await pool()).run(request),
     compile: async (request) => (await pool()).compile(request),
     async close() {
+      stop.abort();
       await inspected;
       await (await starting?.catch(() => undefined))?.close();
     },

@@ -9,9 +9,12 @@ import { findWallTools, probeWalls } from './walls.ts';
 const program = `process.dlopen({ exports: {} }, process.argv[1]);
   new (require('node:net').Socket)({ fd: 3 }).on('close', () => process.abort()).write('up');`;
 
-/** The walls that this host allows, found without a pool and its bundles: one short process when it allows all. */
-export async function inspectWalls(options: Pick<SandboxPoolOptions, 'accounts' | 'limits'>): Promise<Walls> {
+/** The walls that this host allows, found without a pool and its bundles: one short process when it allows all. @throws the reason of `signal` */
+export async function inspectWalls(
+  options: Pick<SandboxPoolOptions, 'accounts' | 'limits' | 'signal'>,
+): Promise<Walls> {
   const accounts = createChildAccounts(options.accounts ?? defaultAccountRange);
   const limits = { ...defaultSandboxLimits, ...options.limits };
-  return probeWalls({ program, addonPath: findAddon() }, limits, await findWallTools(), accounts);
+  const tools = await findWallTools();
+  return probeWalls({ program, addonPath: findAddon() }, limits, { tools, accounts, signal: options.signal });
 }

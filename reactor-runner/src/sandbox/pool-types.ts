@@ -23,6 +23,8 @@ export interface SandboxPoolOptions {
   readonly maxQueuedPerTenant?: number;
   /** A tenant whose code ends its processes gets one new process in this time. Default: 2 s. */
   readonly lossEachMs?: number;
+  /** Ends the probe of the walls while the pool starts. */
+  readonly signal?: AbortSignal;
   readonly limits?: Partial<SandboxLimits>;
   /** Where the service is root: one account for each child. */
   readonly accounts?: AccountRange;

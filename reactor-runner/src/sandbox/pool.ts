@@ -37,7 +37,7 @@ export async function createSandboxPool(options: SandboxPoolOptions = {}): Promi
   const [bundle, tools] = await Promise.all([sandboxBundle(), findWallTools()]);
   const range = options.accounts ?? defaultAccountRange;
   const accounts = createChildAccounts(range);
-  const walls = await probeWalls(bundle, limits, tools, accounts);
+  const walls = await probeWalls(bundle, limits, { tools, accounts, signal: options.signal });
   options.report?.({ kind: 'walls', walls });
   const hasAccounts = walls.ownAccount && process.getuid?.() === 0;
   const places = placesOf(options, limits, hasAccounts ? range.last - range.first + 1 : undefined);

@@ -29,18 +29,29 @@ async function findExecutable(name: string): Promise<string | undefined> {
   return undefined;
 }
 
-/** Starts a child behind all walls. When that fails, adds one wall at a time and keeps those that work. */
+export interface ProbeOptions {
+  readonly tools: WallTools;
+  readonly accounts: ChildAccounts;
+  /** Ends the process of a probe, and the probes. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Starts a child behind all walls. When that fails, adds one wall at a time and keeps those that work. Its processes have the lowest priority,
+ * so it may take long on a busy machine. @throws the reason of `signal`
+ */
 export async function probeWalls(
   program: ChildProgram,
   limits: SandboxLimits,
-  tools: WallTools,
-  accounts: ChildAccounts,
+  { tools, accounts, signal }: ProbeOptions,
 ): Promise<Walls> {
   const works = async (walls: Walls): Promise<boolean> => {
+    signal?.throwIfAborted();
     const account = accounts.take();
     if (account === undefined && isRoot() && walls.ownAccount) return false;
-    const isUp = await startsUp(childCommand(program, limits, { walls, tools, account }));
+    const isUp = await startsUp(childCommand(program, limits, { walls, tools, account }), signal);
     if (account !== undefined) accounts.release(account);
+    signal?.throwIfAborted();
     return isUp;
   };
   const steps = stepsOf(tools);
@@ -84,15 +95,18 @@ function hasItsGround({ ownAccount, unprivileged, systemCallFilter, ownFiles }: 
 
 const probeTimeoutMs = 10_000;
 
-function startsUp(command: ChildCommand): Promise<boolean> {
+function startsUp(command: ChildCommand, signal: AbortSignal | undefined): Promise<boolean> {
   return new Promise((resolve) => {
     const { process: child, socket } = startChild(command);
     let isUp = false;
-    const timer = setTimeout(() => child.kill('SIGKILL'), probeTimeoutMs);
+    const end = () => void child.kill('SIGKILL');
+    const timer = setTimeout(end, probeTimeoutMs);
+    signal?.addEventListener('abort', end);
     child.on('error', () => undefined);
     // The child ends when its socket closes, so no process of a probe is left.
     child.on('close', () => {
       clearTimeout(timer);
+      signal?.removeEventListener('abort', end);
       resolve(isUp);
     });
     socket.on('error', () => undefined);
