@@ -23,18 +23,19 @@ const database = useDatabase(vault);
 /** Sees everything. */
 let owner: Caller;
 let place: string;
-/** One holds the rows of tokens, the other the keys of their data. */
+/** The first holds the rows of tokens, the second the keys of their data, the third keeps the rows from being written. */
 let rows: pg.Client;
 let keys: pg.Client;
+let writes: pg.Client;
 
 beforeAll(async () => {
   owner = await makeApplication({ rules: [rule()], permissions: ['token:delete'] });
   place = await createDataDirectory();
   await resultOf(place, 'transfer', 'keygen', path.join(place, 'recipient'));
-  [rows, keys] = [await connect(), await connect()];
+  [rows, keys, writes] = [await connect(), await connect(), await connect()];
 });
 afterAll(async () => {
-  await Promise.all([rows.end(), keys.end()]);
+  await Promise.all([rows.end(), keys.end(), writes.end()]);
   await removeDataDirectory(place);
 });
 
@@ -142,16 +143,28 @@ describe('an export whose page was read', () => {
     return (await database.query<{ container: string }>(text, [tokenId])).rows[0]?.container;
   };
 
+  /** Locks that are asked for are given in their order: the row follows when the command has read it, and this lock has ended. */
+  async function holdWrites(): Promise<() => Promise<unknown>> {
+    const held = writes.query('begin; lock table rm_tokens.token in share mode');
+    const text = `select from pg_locks where relation = 'rm_tokens.token'::regclass and mode = 'ShareLock'`;
+    await waitUntil(async () => ((await database.query(text)).rowCount ?? 0) > 0, { what: 'the lock' });
+    return () => held.then(() => writes.query('commit'));
+  }
+
   it('leaves out a token that is moved to where the application sees nothing', async () => {
+    let releaseWrites = (): Promise<unknown> => Promise.resolve();
     const result = await exportWhile({
-      // The row follows when the command has read it.
-      read: ({ tokenId }) =>
-        owner.client.expect(200, 'PATCH', `/tokens/${tokenId}`, {
+      async read({ tokenId }) {
+        releaseWrites = await holdWrites();
+        await owner.client.expect(200, 'PATCH', `/tokens/${tokenId}`, {
           body: { containers: ['/other/'] },
           headers: { Prefer: 'respond-async' },
-        }),
-      opened: ({ tokenId }) =>
-        waitUntil(async () => (await containerOf(tokenId)) === '/other/', { what: 'the move' }),
+        });
+      },
+      async opened({ tokenId }) {
+        await releaseWrites();
+        await waitUntil(async () => (await containerOf(tokenId)) === '/other/', { what: 'the move' });
+      },
     });
     expect(result).toEqual({ code: 0, tokens: '0', onRecord: 0, refused: 0 });
   });
