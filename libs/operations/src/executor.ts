@@ -34,6 +34,7 @@ import { isRefusal, isUnrecorded, noteRecorded, recordDenied, type FindEntity } 
 import { createRepeating, showAnew } from './repeats.ts';
 import { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';
 import type { Space } from './space.ts';
+import { throwAfterWork } from './unavailable.ts';
 import { checkMediaType, noParameters, parseInput } from './validation.ts';
 import { runCommand } from './writes.ts';
 
@@ -102,7 +103,9 @@ async function execute(call: Call, dependencies: ExecutorDependencies): Promise<
     await dependencies.watch.requireMoving(operation.answersFrom ?? []);
     const made = await answerOf(call, { principal, atMs }, dependencies);
     const isVisible = await waitForOwnWrite(dependencies, call, principal, made.answer);
-    const answer = await asRightsAreNow(made, callerOf(call, dependencies));
+    const deciding = asRightsAreNow(made, callerOf(call, dependencies));
+    // With a position, a write is done.
+    const answer = await (made.answer.position === undefined ? deciding : deciding.catch(throwAfterWork));
     if (isQuery) requireNothingLost(progress, losses);
     return { answer, isVisible };
   } catch (error) {
