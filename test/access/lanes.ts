@@ -1,12 +1,11 @@
 import { runsOf } from '@token-vault/test-support';
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { must, openCast } from './cast.ts';
+import { evaluateDefaultMask } from './default-mask.ts';
 import { direct } from './entrances.ts';
-import { card } from './hidden.ts';
 import type { Story } from './histories.ts';
 import { tellsTheSame } from './property.ts';
-import { openTwins, type Twins } from './twins.ts';
+import { openTwins } from './twins.ts';
 
 /** A vault, and the stories that run in it side by side. */
 interface Lanes {
@@ -25,19 +24,6 @@ export const testTimeoutMs = limitMs + 60_000;
 
 /** Printed, so that a run can be repeated: ACCESS_SEED=<seed>. */
 const seed = Number(process.env['ACCESS_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
-
-/**
- * A mask that was not evaluated yet counts as one that reads the cvc (`mayRead` of libs/expressions): the first twin of the first story would
- * open one value more than the second.
- */
-async function evaluateDefaultMask(twins: Twins): Promise<void> {
-  const [tenantId] = await twins.newPair();
-  const permissions = ['token:read'] as const;
-  const cast = await openCast(twins, tenantId, { type: 'private', permissions, rules: [] });
-  const body = { id: 'card', type: 'card', data: card('4242424242424242', '123') };
-  await must(twins, cast.author, { operation: 'createToken', body });
-  await must(twins, cast.caller(0), { operation: 'getToken', params: { id: 'card' } });
-}
 
 async function playIn({ of, lanes, runsOfLane }: Lanes, vault: number): Promise<number> {
   let passed = 0;

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { callers, type CallerCell } from './callers.ts';
 import { openCast } from './cast.ts';
 import { cells, guesses, pages } from './cells.ts';
+import { evaluateDefaultMask } from './default-mask.ts';
 import { entrances, type Asker, type Entrance, type Told } from './entrances.ts';
 import { Rules } from './expected.ts';
 import { hiddenOf } from './hidden.ts';
@@ -14,6 +15,7 @@ import { openTwins, type Twins } from './twins.ts';
 let twins: Twins;
 beforeAll(async () => {
   twins = await openTwins();
+  await evaluateDefaultMask(twins);
 });
 afterAll(() => twins.close());
 

@@ -2,6 +2,7 @@ import { runsOf } from '@token-vault/test-support';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Role } from './cast.ts';
+import { evaluateDefaultMask } from './default-mask.ts';
 import { entrances } from './entrances.ts';
 import { story, type Story } from './histories.ts';
 import { tellsTheSame, toldByTwins } from './property.ts';
@@ -11,6 +12,7 @@ import { openTwins, type Twins } from './twins.ts';
 let twins: Twins;
 beforeAll(async () => {
   twins = await openTwins();
+  await evaluateDefaultMask(twins);
 });
 afterAll(() => twins.close());
 
