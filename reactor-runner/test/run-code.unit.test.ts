@@ -13,9 +13,11 @@ let recorded: number;
 
 const request = (url: string): EgressRequest => ({ url, method: 'GET', headers: [], redirect: 'follow' });
 
-/** Runs code that sends requests to these URLs at once. Gives the errors of those that were refused. */
-function send(urls: readonly string[]): Promise<readonly unknown[]> {
-  const errors: unknown[] = [];
+/** Runs code. `send` has it send a request; `done` ends it, and gives the errors of the requests that were refused. */
+function open() {
+  const requests: Promise<unknown>[] = [];
+  let ask = (_asked: EgressRequest): Promise<unknown> => Promise.resolve();
+  const end = Promise.withResolvers<void>();
   const dependencies = {
     operations: {},
     fetch: async ({ url, permit }: { url: string; permit: () => Promise<void> }) => {
@@ -23,9 +25,9 @@ function send(urls: readonly string[]): Promise<readonly unknown[]> {
       sent.push(url);
     },
     sandbox: {
-      async run({ hostCalls }: { hostCalls: { fetch: (asked: EgressRequest) => Promise<unknown> } }) {
-        const all = await Promise.allSettled(urls.map((url) => hostCalls.fetch(request(url))));
-        errors.push(...all.flatMap((each) => (each.status === 'rejected' ? [each.reason as unknown] : [])));
+      async run({ hostCalls }: { hostCalls: { fetch: typeof ask } }) {
+        ask = hostCalls.fetch;
+        await end.promise;
         return { kind: 'succeeded', result: { raw: null }, console: { lines: [], isCut: false } };
       },
     },
@@ -35,7 +37,7 @@ function send(urls: readonly string[]): Promise<readonly unknown[]> {
       decisions.push({ allow: resolve, refuse: () => reject(new ForbiddenError('The right is gone.')) });
     });
   const origin = { tenantId: 't', requireSendable, recordRefusal: async () => void (recorded += 1) };
-  return runCode(dependencies, {
+  const running = runCode(dependencies, {
     code: '',
     args: {},
     configuration: {},
@@ -44,7 +46,20 @@ function send(urls: readonly string[]): Promise<readonly unknown[]> {
     origin: origin as unknown as RunOrigin,
     writer: new ForbiddenError('The code makes no tokens.'),
     signal: new AbortController().signal,
-  }).then(() => errors);
+  });
+  return {
+    send(url: string) {
+      const answer = ask(request(url));
+      answer.catch(() => undefined);
+      requests.push(answer);
+    },
+    async done() {
+      const all = await Promise.allSettled(requests);
+      end.resolve();
+      await running;
+      return all.flatMap((each) => (each.status === 'rejected' ? [each.reason as unknown] : []));
+    },
+  };
 }
 
 beforeEach(() => {
@@ -54,30 +69,33 @@ beforeEach(() => {
 });
 
 describe('requests that code sends at once', () => {
-  const urls = ['first', 'second', 'third'];
-
-  it('share a decision that begins after all of them', async () => {
-    const done = send(urls);
+  it('share a decision that begins after all of them, and one that comes during a decision waits for the next', async () => {
+    const code = open();
+    for (const url of ['first', 'second']) code.send(url);
     await nextTurn();
     expect(decisions).toHaveLength(1);
+    code.send('third');
+    await nextTurn();
     decisions[0]?.allow();
     await nextTurn();
-    expect(sent).toEqual(['first']);
+    expect(sent).toEqual(['first', 'second']);
     expect(decisions).toHaveLength(2);
     decisions[1]?.allow();
-    expect(await done).toEqual([]);
-    expect(sent).toEqual(urls);
+    expect(await code.done()).toEqual([]);
+    expect(sent).toEqual(['first', 'second', 'third']);
   });
 
-  it('are all refused by the decision that they share, which is recorded once', async () => {
-    const done = send(urls);
+  it('are all refused by the decision that they share, which is recorded once, and the next ones are decided anew', async () => {
+    const code = open();
+    for (const url of ['first', 'second']) code.send(url);
     await nextTurn();
-    decisions[0]?.allow();
+    code.send('third');
+    decisions[0]?.refuse();
     await nextTurn();
-    decisions[1]?.refuse();
-    const errors = await done;
+    decisions[1]?.allow();
+    const errors = await code.done();
     expect(errors.map(String)).toEqual(Array(2).fill('ForbiddenError: The right is gone.'));
-    expect(sent).toEqual(['first']);
+    expect(sent).toEqual(['third']);
     expect(recorded).toBe(1);
   });
 });

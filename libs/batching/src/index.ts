@@ -2,5 +2,4 @@ export { createBatcher, type Batcher, type BatcherOptions } from './batcher.ts';
 export { FairPlaces, type FairPlacesOptions, type WaitingForPlace } from './fair-places.ts';
 export { FairQueue } from './fair-queue.ts';
 export { ThreadShares, threadShares, type Following, type Turn } from './thread-shares.ts';
-export { together } from './together.ts';
 export { PresentTenants, presentTenants } from './present-tenants.ts';

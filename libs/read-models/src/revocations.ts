@@ -1,4 +1,4 @@
-import { together } from '@token-vault/batching';
+import { createBatcher } from '@token-vault/batching';
 import { authenticationReadModels, UnavailableError } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
 import type { Revocations } from '@token-vault/operations';
@@ -30,7 +30,13 @@ const unconfirmed =
  */
 export function createRevocations({ pool, progress, withinMs = 2_000 }: RevocationsOptions): Revocations {
   // One row and one flush for many revocations.
-  const raise = together((revoked: readonly (readonly string[])[]) => raiseGeneration(pool, revoked.flat()));
+  const raising = createBatcher<readonly string[], void>({
+    maxItems: Infinity,
+    async run(revoked) {
+      await raiseGeneration(pool, revoked.flat());
+      return revoked.map(() => undefined);
+    },
+  });
 
   async function confirmBy(
     position: Position,
@@ -39,7 +45,7 @@ export function createRevocations({ pool, progress, withinMs = 2_000 }: Revocati
   ): Promise<'as usual' | 'was unconfirmed'> {
     if (!(await progress.waitFor(position, withinMs, authenticationReadModels)))
       throw new UnavailableError(unconfirmed);
-    await raise(streams);
+    await raising.add(streams);
     if (performance.now() + leaseMs > deadlineMs) throw new UnavailableError(unconfirmed);
     await delay(leaseMs + timerErrorMs);
     const { rowCount } = await pool.query(

@@ -1,4 +1,4 @@
-import { together } from '@token-vault/batching';
+import { createBatcher } from '@token-vault/batching';
 import { DomainError, type Json } from '@token-vault/contracts';
 import type { EgressFetch } from '@token-vault/egress';
 import type { GuestConsole, SandboxPool } from '../sandbox/index.ts';
@@ -43,8 +43,13 @@ export async function runCode({ sandbox, fetch, operations }: CodeDependencies, 
   const origin = recordingRefusals(run.origin);
   const { tenantId } = origin;
   // Code may send many requests at once. One decision that begins after all of them is enough.
-  const decided = together<undefined>(() => origin.requireSendable());
-  const permit = () => decided(undefined);
+  const decisions = createBatcher<undefined, void>({
+    maxItems: Infinity,
+    async run(asked) {
+      await origin.requireSendable();
+      return asked.map(() => undefined);
+    },
+  });
   const writesExpressions = [code, ...Object.values(configuration)].some((text) => text.includes('{{'));
   const svc = async (by: string, method: string, values: Json): Promise<Json> => {
     const request = serviceRequest(method, values);
@@ -59,7 +64,7 @@ export async function runCode({ sandbox, fetch, operations }: CodeDependencies, 
     hasSvc: applicationId !== undefined,
     timeoutMs,
     hostCalls: {
-      fetch: (request) => fetch({ ...request, tenantId, permit }),
+      fetch: (request) => fetch({ ...request, tenantId, permit: () => decisions.add(undefined) }),
       ...(applicationId === undefined ? {} : { svc: (method, values) => svc(applicationId, method, values) }),
     },
     signal,
