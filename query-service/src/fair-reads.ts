@@ -38,7 +38,7 @@ const longestRestMs = 5_000;
 
 /** The tenants whose last statement was long. They rest, and have one place afterwards. */
 class SlowTenants {
-  /** The timer runs, and `isResting`, until `untilMs`. */
+  /** A tenant rests until `untilMs`. Then its timer ends the rest. */
   readonly #states = new Map<string, { isResting: boolean; untilMs: number; timer: NodeJS.Timeout }>();
   readonly #nowMs: () => number;
   readonly #onEnd: () => void;

@@ -30,7 +30,8 @@ it('a page is in the file before the next one is asked for, however small it is'
     }
     yield sealedFile.take('{"end":true}\n');
   }
-  await sealedFile.write(await sealFor([await identityToRecipient(identity)], lines()), file);
+  const recipients = [await identityToRecipient(identity)];
+  await sealedFile.write(file, () => sealFor(recipients, lines()));
 
   const sealed = 64 * 1024 + 16;
   // One chunk, four more, and one more, after the header of age.
@@ -40,4 +41,18 @@ it('a page is in the file before the next one is asked for, however small it is'
   const given = text.split('\n').map((line) => line.trimEnd());
   expect(given).toEqual(['{"header":true}', ...pages.join('').split('\n').slice(0, -1), '{"end":true}', '']);
   expect((await stat(file)).mode & 0o777).toBe(0o600);
+});
+
+it('no page is asked for when the file cannot be made', async () => {
+  const recipients = [await identityToRecipient(await generateX25519Identity())];
+  let asked = 0;
+  async function* lines() {
+    asked += 1;
+    yield Buffer.from('a page\n');
+  }
+  const writing = new SealedFile().write(path.join(directory, 'none', 'export'), () =>
+    sealFor(recipients, lines()),
+  );
+  await expect(writing).rejects.toThrow('ENOENT');
+  expect(asked).toBe(0);
 });

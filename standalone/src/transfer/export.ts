@@ -71,7 +71,7 @@ export async function exportTokens(options: ExportOptions): Promise<ExportReport
   await replaceFile(file, async (unfinished) => {
     const sealedFile = new SealedFile();
     const lines = linesOf(sealedFile, header, counted(pages, report, options.onProgress), report);
-    await sealedFile.write(addAbortSignal(signal, await sealFor(recipients, lines)), unfinished);
+    await sealedFile.write(unfinished, async () => addAbortSignal(signal, await sealFor(recipients, lines)));
     // All of it is in the file. An application that has ended meanwhile gets none.
     await exporter.principalNow();
   });

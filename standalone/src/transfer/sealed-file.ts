@@ -40,11 +40,14 @@ export class SealedFile {
     }
   }
 
-  /** Writes all of it into a new file that only its owner can read. It is durable at the end. */
-  async write(sealed: AsyncIterable<Uint8Array>, file: string): Promise<void> {
+  /**
+   * Writes all of it into a new file that only its owner can read. It is durable at the end.
+   * @param seal begins the pages; called when the file is open
+   */
+  async write(file: string, seal: () => Promise<AsyncIterable<Uint8Array>>): Promise<void> {
     const handle = await open(file, 'wx', 0o600);
     try {
-      for await (const chunk of sealed) await this.#append(handle, chunk);
+      for await (const chunk of await seal()) await this.#append(handle, chunk);
       await handle.sync();
     } finally {
       this.#end();
