@@ -24,7 +24,6 @@ export type { WaitForProjections } from './logs/routes.ts';
 export {
   createTokenExport,
   type ExportedToken,
-  type Exporter,
   type ExportPage,
   type ExportTokens,
 } from './tokens/export.ts';

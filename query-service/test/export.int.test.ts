@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
-import { createAuditTrail, createRequestContext } from '@token-vault/operations';
+import { createAuditTrail, createRequestContext, type PresentCaller } from '@token-vault/operations';
 import { streams, TokensExported } from '@token-vault/contracts';
 import { waitUntil } from '@token-vault/test-support';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { createTokenExport, type Exporter, type ExportPage } from '../src/index.ts';
+import { createTokenExport, type ExportPage } from '../src/index.ts';
 import { principalOf, ruleOn, setUpVault, type Vault } from './vault.ts';
 
 /** The number of tokens of a page. */
@@ -70,9 +70,10 @@ async function secondPage(meanwhile: Meanwhile, principal = revealing): Promise<
     },
     watch: { requireMoving: async () => undefined },
   });
-  const exporter: Exporter = {
+  const exporter: PresentCaller = {
     principalNow: async () => principal(),
-    contextOf: (by) => createRequestContext({ principal: by, traceId: 'export', now: clock.now() }),
+    contextOf: ({ principal: by }) =>
+      createRequestContext({ principal: by, traceId: 'export', now: clock.now() }),
   };
   const pages = exportTokens(exporter, { exportId: randomUUID(), recipients: ['age1'] });
   expect((await pages.next()).value?.tokens).toHaveLength(pageSize);

@@ -1,28 +1,45 @@
 import type { Principal } from '@token-vault/access';
 import { UnauthenticatedError, type Operation, type OperationId } from '@token-vault/contracts';
-import type { AuditTrail } from './audit-trail.ts';
 import { authorize } from './authorization.ts';
 import type { RetiredKey } from './callers.ts';
 import type { Clock } from './clock.ts';
 import type { OperationRequest } from './operation-request.ts';
 import { withReason } from './reason.ts';
 import type { RecordedRefusals } from './recorded-refusals.ts';
-import { recordRetiredKey } from './refusals.ts';
+import {
+  recordDenied,
+  recordingRefusal,
+  recordRetiredKey,
+  type DeniedOperation,
+  type RefusalDependencies,
+} from './refusals.ts';
+import { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';
 
-export interface AdmissionDependencies {
-  readonly audit: AuditTrail;
+export interface AdmissionDependencies extends RefusalDependencies {
   readonly clock: Clock;
   /** Called when a refusal could not be written to the log. */
-  readonly onUnrecorded?: (error: unknown, request: OperationRequest, id: OperationId) => void;
+  readonly onUnrecorded?: (error: unknown, request: Pick<OperationRequest, 'traceId'>, id: string) => void;
+}
+
+type Optional =
+  'reason' | 'params' | 'causationId' | 'parents' | 'consoleSession' | 'onWaiting' | 'onInvoked';
+
+/** One request, as far as the admission of its caller needs it. */
+export interface AdmissionCall {
+  /** The name of the operation in the log. */
+  readonly id: string;
+  readonly operation: DeniedOperation & Pick<Operation, 'plan' | 'summary'>;
+  readonly request: Pick<OperationRequest, 'traceId' | 'identify'> &
+    Partial<Pick<OperationRequest, Optional>>;
+  /** Of the run of code that sends the request, or that the request asks for. */
+  readonly refusals?: RecordedRefusals | undefined;
 }
 
 /** One request that the executor handles. */
-export interface Call {
+export interface Call extends AdmissionCall {
   readonly id: OperationId;
   readonly operation: Operation;
   readonly request: OperationRequest;
-  /** Of the run of code that sends the request, or that the request asks for. */
-  readonly refusals?: RecordedRefusals | undefined;
 }
 
 /** The authenticated caller of a request. */
@@ -36,7 +53,10 @@ export interface Admitted {
 export const admittedMs = 100;
 
 /** Authenticates the caller. @throws UnauthenticatedError, ValidationError for its reason */
-export async function authenticate(call: Call, dependencies: AdmissionDependencies): Promise<Principal> {
+export async function authenticate(
+  call: AdmissionCall,
+  dependencies: AdmissionDependencies,
+): Promise<Principal> {
   const result = await call.request.identify();
   if (result.kind === 'authenticated') return withReason(result.principal, call.request.reason);
   if (result.kind === 'unknown') throw new UnauthenticatedError();
@@ -46,7 +66,7 @@ export async function authenticate(call: Call, dependencies: AdmissionDependenci
 
 async function refuseRetired(
   key: RetiredKey,
-  call: Call,
+  call: AdmissionCall,
   dependencies: AdmissionDependencies,
 ): Promise<void> {
   const { traceId, causationId } = call.request;
@@ -56,9 +76,9 @@ async function refuseRetired(
 }
 
 /** Records a refusal. If the record fails, the answer is still the refusal: it shows no data. @returns whether it is in the log */
-export async function settled(
+async function settled(
   recording: Promise<unknown>,
-  { id, request }: Call,
+  { id, request }: AdmissionCall,
   { onUnrecorded }: AdmissionDependencies,
 ): Promise<boolean> {
   try {
@@ -70,8 +90,51 @@ export async function settled(
   }
 }
 
+/** Does the work of a call for its caller. A refusal (403) of the work is recorded. */
+export const workFor = <Result>(
+  call: AdmissionCall,
+  admitted: Admitted,
+  dependencies: AdmissionDependencies,
+  work: () => Promise<Result> | Result,
+): Promise<Result> =>
+  recordingRefusal((refusal) => {
+    const context = contextOf(call, admitted, dependencies);
+    return settled(recordDenied(dependencies, context, call, refusal), call, dependencies);
+  }, work);
+
+/** The context of the call for its caller. */
+export function contextOf(
+  call: AdmissionCall,
+  admitted: Admitted,
+  dependencies: AdmissionDependencies,
+  options: Pick<RequestContextOptions, 'transactionId' | 'idempotencyScope' | 'isTakenOver'> = {},
+): RequestContext {
+  const { traceId, causationId, parents, consoleSession, onWaiting, onInvoked } = call.request;
+  return createRequestContext({
+    principal: admitted.principal,
+    admittedAtMs: admitted.atMs,
+    async principalNow() {
+      const now = await stillAdmitted(call, admitted, dependencies);
+      return now === admitted ? undefined : now.principal;
+    },
+    traceId,
+    causationId,
+    parents,
+    refusals: call.refusals,
+    consoleSession,
+    onWaiting,
+    onInvoked,
+    now: dependencies.clock.now(),
+    request: call.id,
+    ...options,
+  });
+}
+
 /** Authenticates and authorises the caller. @throws UnauthenticatedError, ForbiddenError */
-export async function principalNow(call: Call, dependencies: AdmissionDependencies): Promise<Principal> {
+export async function principalNow(
+  call: AdmissionCall,
+  dependencies: AdmissionDependencies,
+): Promise<Principal> {
   const principal = await authenticate(call, dependencies);
   authorize(call.operation, principal);
   return principal;
@@ -94,7 +157,7 @@ export async function admittedNow(
  * @throws UnauthenticatedError, ForbiddenError
  */
 export const stillAdmitted = (
-  call: Call,
+  call: AdmissionCall,
   admitted: Admitted,
   dependencies: AdmissionDependencies,
 ): Promise<Admitted> => admittedNow(admitted, { principalNow: () => principalNow(call, dependencies) });

@@ -11,7 +11,10 @@ import {
  * Checks that the caller may use the operation at all. For tokens the container decides later. @throws ForbiddenError,
  * EnterpriseRequiredError
  */
-export function authorize(operation: Operation, principal: Principal): void {
+export function authorize(
+  operation: Pick<Operation, 'plan' | 'permission' | 'summary'>,
+  principal: Principal,
+): void {
   if (operation.plan === 'enterprise' && principal.tenant.plan !== 'enterprise')
     throw new EnterpriseRequiredError(operation.summary);
   if (operation.permission !== null && !can(principal, operation.permission))

@@ -9,9 +9,10 @@ import {
 } from '@token-vault/contracts';
 import {
   authenticate,
+  contextOf,
   principalNow,
-  settled,
   stillAdmitted,
+  workFor,
   type AdmissionDependencies,
   type Admitted,
   type Call,
@@ -30,9 +31,7 @@ import {
 } from './read-models.ts';
 import { asRightsAreNow, type Made, type PresentCaller } from './present-answer.ts';
 import { RecordedRefusals } from './recorded-refusals.ts';
-import { isRefusal, isUnrecorded, noteRecorded, recordDenied, type FindEntity } from './refusals.ts';
 import { createRepeating, showAnew } from './repeats.ts';
-import { createRequestContext, type RequestContext, type RequestContextOptions } from './request-context.ts';
 import type { Space } from './space.ts';
 import { throwAfterWork } from './unavailable.ts';
 import { checkMediaType, noParameters, parseInput } from './validation.ts';
@@ -51,8 +50,6 @@ export interface ExecutorDependencies extends AdmissionDependencies {
   readonly applicationReplay?: ApplicationReplay | undefined;
   /** Clears the cache of callers: a key, a rule, a session or a tenant may have changed. */
   readonly forgetCallers?: (() => void) | undefined;
-  /** Finds the entity of a refusal for its record. Without it, refusals name only entities that handlers found. */
-  readonly findEntity?: FindEntity | undefined;
 }
 
 export interface Outcome {
@@ -87,7 +84,7 @@ const runsCode = ({ permission }: Operation): boolean => permission === 'token:u
 
 async function execute(call: Call, dependencies: ExecutorDependencies): Promise<Outcome> {
   const { progress } = dependencies;
-  const { operation, request } = call;
+  const { operation } = call;
   const isQuery = operation.service === 'query';
   // An append is refused for the same reason. Here nothing has been stored for the request yet: no key, no idempotency key.
   if (!isQuery) dependencies.storage.requireSpace();
@@ -98,7 +95,7 @@ async function execute(call: Call, dependencies: ExecutorDependencies): Promise<
   const principal = await authenticate(call, dependencies).finally(() =>
     requireNothingLost(progress, losses),
   );
-  try {
+  const work = async (): Promise<Outcome> => {
     authorize(operation, principal);
     await dependencies.watch.requireMoving(operation.answersFrom ?? []);
     const made = await answerOf(call, { principal, atMs }, dependencies);
@@ -108,50 +105,18 @@ async function execute(call: Call, dependencies: ExecutorDependencies): Promise<
     const answer = await (made.answer.position === undefined ? deciding : deciding.catch(throwAfterWork));
     if (isQuery) requireNothingLost(progress, losses);
     return { answer, isVisible };
-  } catch (error) {
+  };
+  return workFor(call, { principal, atMs }, dependencies, work).catch((error: unknown) => {
     // A missing row may only be late: 404 is certain only when no connection to the read models was lost meanwhile.
     if (isQuery && error instanceof NotFoundError) requireNothingLost(progress, losses);
-    if (isRefusal(error) && isUnrecorded(error)) {
-      const context = contextOf(call, { principal, atMs }, dependencies);
-      const refused = { refusal: error, params: request.params };
-      const recording = recordDenied(dependencies, context, call.id, refused);
-      if (await settled(recording, call, dependencies)) noteRecorded(error);
-    }
     throw error;
-  }
+  });
 }
 
 const callerOf = (call: Call, dependencies: ExecutorDependencies): PresentCaller => ({
   principalNow: () => principalNow(call, dependencies),
   contextOf: (admitted) => contextOf(call, admitted, dependencies),
 });
-
-function contextOf(
-  call: Call,
-  admitted: Admitted,
-  dependencies: ExecutorDependencies,
-  options: Pick<RequestContextOptions, 'transactionId' | 'idempotencyScope' | 'isTakenOver'> = {},
-): RequestContext {
-  const { traceId, causationId, parents, consoleSession, onWaiting, onInvoked } = call.request;
-  return createRequestContext({
-    principal: admitted.principal,
-    admittedAtMs: admitted.atMs,
-    async principalNow() {
-      const now = await stillAdmitted(call, admitted, dependencies);
-      return now === admitted ? undefined : now.principal;
-    },
-    traceId,
-    causationId,
-    parents,
-    refusals: call.refusals,
-    consoleSession,
-    onWaiting,
-    onInvoked,
-    now: dependencies.clock.now(),
-    request: call.id,
-    ...options,
-  });
-}
 
 const repeatableMethods: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH']);
 

@@ -1,6 +1,7 @@
 export { createAuditTrail, type AuditTrail } from './audit-trail.ts';
 export type { Identity, RetiredKey } from './callers.ts';
 export { systemClock, type Clock } from './clock.ts';
+export { commandLineCaller } from './command-line.ts';
 export { createRepeating } from './repeats.ts';
 export { createExecutor, type Executor, type ExecutorDependencies, type Outcome } from './executor.ts';
 export type {
@@ -34,9 +35,8 @@ export { withReason } from './reason.ts';
 export { DataDependentError, type MadeOf } from './data-dependent-error.ts';
 export {
   deniedEvent,
-  isUnrecorded,
-  noteRecorded,
   recordDeniedStep,
+  recordingRefusal,
   recordRetiredKey,
   type FindEntity,
 } from './refusals.ts';

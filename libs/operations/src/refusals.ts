@@ -4,7 +4,6 @@ import {
   AuthenticationFailed,
   EnterpriseRequiredError,
   ForbiddenError,
-  operations,
   type Actor,
   type DataOf,
   type EntityType,
@@ -12,7 +11,6 @@ import {
   type FoundEntity,
   type LackingRight,
   type Operation,
-  type OperationId,
   type Permission,
   type VaultEvent,
 } from '@token-vault/contracts';
@@ -24,7 +22,7 @@ import { createRequestContext, type RequestContext, type RequestContextOptions }
 
 type Refusal = ForbiddenError | EnterpriseRequiredError;
 
-export const isRefusal = (error: unknown): error is Refusal =>
+const isRefusal = (error: unknown): error is Refusal =>
   error instanceof ForbiddenError || error instanceof EnterpriseRequiredError;
 
 /** What was asked for, where the refusal does not say it. */
@@ -70,7 +68,7 @@ export type FindEntity = (tenantId: string, type: EntityType, id: string) => Pro
 
 /** The entity that the path names, if it exists. */
 async function findNamed(
-  { entity, params }: Operation,
+  { entity, params }: DeniedOperation,
   tenantId: string,
   given: unknown,
   find: FindEntity | undefined,
@@ -79,20 +77,29 @@ async function findNamed(
   return typeof named?.id === 'string' ? find?.(tenantId, entity, named.id) : undefined;
 }
 
-export interface Refused {
-  readonly refusal: Refusal;
-  /** The path parameters as the caller wrote them. */
-  readonly params: unknown;
+export interface RefusalDependencies {
+  readonly audit: AuditTrail;
+  /** Finds the entity of a refusal for its record. Without it, refusals name only entities that handlers found. */
+  readonly findEntity?: FindEntity | undefined;
+}
+
+/** The parts of an operation that the record of its refusal names. */
+export type DeniedOperation = Pick<Operation, 'entity' | 'params' | 'permission'>;
+
+interface DeniedCall {
+  readonly id: string;
+  readonly operation: DeniedOperation;
+  /** With the path parameters as the caller wrote them. */
+  readonly request: { readonly params?: unknown };
 }
 
 /** Records that an operation was refused. */
 export async function recordDenied(
-  { audit, findEntity }: { audit: AuditTrail; findEntity?: FindEntity | undefined },
+  { audit, findEntity }: RefusalDependencies,
   context: RequestContext,
-  id: OperationId,
-  { refusal, params }: Refused,
+  { id, operation, request: { params } }: DeniedCall,
+  refusal: Refusal,
 ): Promise<void> {
-  const operation: Operation = operations[id];
   const named: Pick<ForbiddenError, 'entity' | 'lacking'> = refusal instanceof ForbiddenError ? refusal : {};
   const entity =
     named.entity ?? (await findNamed(operation, context.principal.tenant.id, params, findEntity));
@@ -104,11 +111,21 @@ export async function recordDenied(
   await audit.recordAll(context, [deniedEvent(context, named, asked)]);
 }
 
-const recorded = new WeakSet<object>();
+/** The refusals that are in the log. One that ends a step of code, and then its request, is recorded once. */
+const recorded = new WeakSet<Refusal>();
 
-/** The log has the refusal: the executor does not record it once more when it ends a request. */
-export const noteRecorded = (refusal: Refusal): void => void recorded.add(refusal);
-export const isUnrecorded = (refusal: Refusal): boolean => !recorded.has(refusal);
+/** Does the work. If it is refused (403), `record` records that first, unless the log has it. @param record gives whether the log has it now */
+export async function recordingRefusal<Result>(
+  record: (refusal: Refusal) => Promise<boolean>,
+  work: () => Promise<Result> | Result,
+): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    if (isRefusal(error) && !recorded.has(error) && (await record(error))) recorded.add(error);
+    throw error;
+  }
+}
 
 interface RefusedCode {
   /** Of the request for which the code runs. */

@@ -37,19 +37,13 @@ export interface ExportPage {
   readonly leftOut: number;
 }
 
-/** The application that exports. */
-export interface Exporter {
-  /** With its present rights. @throws an error that ends the export */
-  principalNow(): Promise<Principal>;
-  contextOf(principal: Principal): RequestContext;
-}
-
 interface Purpose {
   readonly exportId: string;
   readonly recipients: readonly string[];
 }
 
-export type ExportTokens = (exporter: Exporter, purpose: Purpose) => AsyncGenerator<ExportPage, void>;
+/** `exporter`: the application that exports. An error of `principalNow` ends the export. */
+export type ExportTokens = (exporter: PresentCaller, purpose: Purpose) => AsyncGenerator<ExportPage, void>;
 
 export interface ExportDependencies {
   readonly pool: Pool;
@@ -167,17 +161,13 @@ class ExportedPage implements PendingAnswer {
  */
 export function createTokenExport(dependencies: ExportDependencies): ExportTokens {
   return async function* (exporter, purpose) {
-    const caller: PresentCaller = {
-      principalNow: () => exporter.principalNow(),
-      contextOf: ({ principal }) => exporter.contextOf(principal),
-    };
     for (let after = ''; ;) {
       const page = new ExportedPage(dependencies, purpose, after);
-      const decideAnew = (by: Principal) => page.decide(exporter.contextOf(by));
       const atMs = performance.now();
+      const decideAnew = (by: Principal) => page.decide(exporter.contextOf({ principal: by, atMs }));
       const principal = await exporter.principalNow();
       const answer = await decideAnew(principal);
-      await asRightsAreNow({ answer, admitted: { principal, atMs }, decideAnew }, caller);
+      await asRightsAreNow({ answer, admitted: { principal, atMs }, decideAnew }, exporter);
       if (page.last === undefined) return;
       after = page.last;
       yield page.page;

@@ -12,7 +12,7 @@ import {
 } from './invoker.ts';
 import { runOf } from './nesting.ts';
 import type { GuessAs, RunOrigin } from './ports.ts';
-import { recordingRefusal } from './refused-steps.ts';
+import { recordingStep } from './refused-steps.ts';
 import type { SeenTokens } from './seen-tokens.ts';
 
 /** Records a refusal of the run: in the name of its caller, unless the refusal names another. */
@@ -39,7 +39,7 @@ export function guessOfArguments(
 ): GuessAs {
   const guess = guessOf(invocation, parents, rights, [context]);
   const record = refusalRecord(invocation, refusals, rights);
-  return (isMiss, work) => recordingRefusal(record, () => guess(isMiss, work));
+  return (isMiss, work) => recordingStep(record, () => guess(isMiss, work));
 }
 
 /** The run, for the requests of its code: the run and the runs that it is nested in decide about each request. */

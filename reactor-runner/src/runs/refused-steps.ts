@@ -1,27 +1,21 @@
 import { ForbiddenError } from '@token-vault/contracts';
-import { isUnrecorded, noteRecorded } from '@token-vault/operations';
+import { recordingRefusal } from '@token-vault/operations';
 import type { RunOrigin } from './ports.ts';
 
-/** Records the refusal of a step of a run before it is thrown. */
-export async function recordingRefusal<Result>(
+/** Records the refusal of a step of a run before it is thrown. Refusals of operations that the code asks for are recorded by the executor. */
+export const recordingStep = <Result>(
   record: RunOrigin['recordRefusal'],
   decide: () => Promise<Result>,
-): Promise<Result> {
-  try {
-    return await decide();
-  } catch (error) {
-    // The executor has recorded what it refused itself.
-    if (error instanceof ForbiddenError && isUnrecorded(error)) {
-      await record(error);
-      noteRecorded(error);
-    }
-    throw error;
-  }
-}
+): Promise<Result> =>
+  recordingRefusal(async (refusal) => {
+    const isOfStep = refusal instanceof ForbiddenError;
+    if (isOfStep) await record(refusal);
+    return isOfStep;
+  }, decide);
 
 /** Records each refusal of a step of running code, before the code is told of it. All steps of runs and of proxies pass here. */
 export function recordingRefusals(origin: RunOrigin): RunOrigin {
-  const step = <Result>(decide: () => Promise<Result>) => recordingRefusal(origin.recordRefusal, decide);
+  const step = <Result>(decide: () => Promise<Result>) => recordingStep(origin.recordRefusal, decide);
 
   return {
     ...origin,

@@ -1,8 +1,7 @@
-import type { Principal } from '@token-vault/access';
-import { newId } from '@token-vault/contracts';
+import { UnauthenticatedError } from '@token-vault/contracts';
 import { createExpressions, createExpressionWorkers } from '@token-vault/expressions';
 import { createPrincipals } from '@token-vault/processes';
-import { createAuditTrail, recordRetiredKey, systemClock, withReason } from '@token-vault/operations';
+import { createAuditTrail, systemClock, type Identity } from '@token-vault/operations';
 import { createAuthenticator } from '@token-vault/authentication';
 import { silentLogger } from '@token-vault/observability';
 import type { ReadModelWatch } from '@token-vault/read-models';
@@ -19,26 +18,20 @@ import type { Terminal } from './terminal.ts';
 const uuidForm = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i;
 
 /** By the id, which an operator may name, or by the key, which proves the identity. */
-async function principalOf(
+async function identify(
   { pool, store, keyRing }: Parts,
   watch: ReadModelWatch,
   tenantId: string,
   idOrKey: string,
-): Promise<Principal> {
+): Promise<Identity> {
   const parts = { pool, store, keyRing: await keyRing(), clock: systemClock, watch };
   if (uuidForm.test(idOrKey)) {
-    const found = await createPrincipals(parts).application(tenantId, idOrKey.toLowerCase());
-    if (found) return found;
-  } else {
-    const authenticator = createAuthenticator(parts);
-    const found = await authenticator.authenticate(idOrKey);
-    if (found.kind === 'authenticated' && found.principal.tenant.id === tenantId) return found.principal;
-    if (found.kind === 'retired') {
-      const request = { traceId: newId(), now: systemClock.now(), request: 'export' };
-      await recordRetiredKey(createAuditTrail(store), found.key, request);
-    }
+    const principal = await createPrincipals(parts).application(tenantId, idOrKey.toLowerCase());
+    return principal ? { kind: 'authenticated', principal } : { kind: 'unknown' };
   }
-  throw new CommandError(`tenant ${tenantId} has no such application`);
+  const found = await createAuthenticator(parts).authenticate(idOrKey);
+  const isOfOther = found.kind === 'authenticated' && found.principal.tenant.id !== tenantId;
+  return isOfOther ? { kind: 'unknown' } : found;
 }
 
 interface ExportFlags {
@@ -57,12 +50,15 @@ async function exportTenant(parts: Parts, tenantId: string, flags: ExportFlags, 
     keyRing: await parts.keyRing(),
     audit: createAuditTrail(store),
     clock: systemClock,
-    findPrincipal: async () =>
-      withReason(await principalOf(parts, watch, tenantId, flags.application), flags.reason),
+    identify: () => identify(parts, watch, tenantId, flags.application),
+    reason: flags.reason,
     watch,
     recipients,
     file: flags.to,
     signal: terminal.interrupted,
+  }).catch((error: unknown) => {
+    if (!(error instanceof UnauthenticatedError)) throw error;
+    throw new CommandError(`tenant ${tenantId} has no such application`);
   });
   terminal.print(`export: ${exportId}`);
   terminal.print(`tokens: ${tokens}`);

@@ -1,14 +1,8 @@
-import { can, tokenVisibility, type Principal } from '@token-vault/access';
+import { tokenVisibility, type Principal } from '@token-vault/access';
 import { ForbiddenError, newId } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
-import { createTokenExport, type Exporter, type ExportPage } from '@token-vault/query-service';
-import {
-  createRequestContext,
-  deniedEvent,
-  type AuditTrail,
-  type Clock,
-  type RequestContext,
-} from '@token-vault/operations';
+import { createTokenExport, type ExportPage } from '@token-vault/query-service';
+import { commandLineCaller, type AuditTrail, type Clock, type Identity } from '@token-vault/operations';
 import type { ReadModelWatch } from '@token-vault/read-models';
 import { addAbortSignal } from 'node:stream';
 import type { Pool } from 'pg';
@@ -23,8 +17,10 @@ export interface ExportOptions {
   readonly keyRing: KeyRing;
   readonly audit: AuditTrail;
   readonly clock: Clock;
-  /** Gives the caller with its present rights, which decide each page. @throws when the caller no longer exists */
-  readonly findPrincipal: () => Promise<Principal>;
+  /** Finds the caller with its present rights, which decide each page. */
+  readonly identify: () => Promise<Identity>;
+  /** The reason of the caller for the export. */
+  readonly reason: string | undefined;
   readonly recipients: readonly string[];
   /** The file appears when it is complete. */
   readonly file: string;
@@ -43,30 +39,22 @@ export interface ExportReport {
  * Writes the tokens of the caller's tenant that its rules reveal, sealed to the recipients. Plaintext exists in
  * memory only, one page at a time. The record of each page is in the tenant's log before a byte of it is written, and a page is written at once.
  * @throws UnavailableError when the read models have stopped; ForbiddenError, which is recorded too, when no rule of
- * the caller reveals any token, or none does any more after some pages. @throws TransferError
+ * the caller reveals any token, or none does any more after some pages; UnauthenticatedError when the caller no longer exists; TransferError
  */
 export async function exportTokens(options: ExportOptions): Promise<ExportReport> {
-  const { findPrincipal, audit, clock, recipients, file, signal } = options;
+  const { identify, reason, clock, recipients, file, signal } = options;
   const exportId = newId();
-  const contextOf = (principal: Principal): RequestContext =>
-    createRequestContext({ principal, traceId: exportId, now: clock.now(), request: 'export' });
-  const exporter: Exporter = {
-    async principalNow() {
-      const principal = await findPrincipal();
-      await requireReveal(contextOf(principal), audit);
-      return principal;
-    },
-    contextOf,
-  };
-  const context = contextOf(await exporter.principalNow());
+  const request = { traceId: exportId, identify, reason };
+  const exporter = commandLineCaller('export', request, options, requireReveal);
+  const { tenant } = await exporter.principalNow();
   const report = { exportId, tokens: 0, leftOut: 0 };
   const pages = createTokenExport(options)(exporter, { exportId, recipients });
   const header: ExportHeader = {
     format: 'token-vault export',
     format_version: formatVersion,
     export_id: exportId,
-    tenant_id: context.principal.tenant.id,
-    created_at: context.now.toISOString(),
+    tenant_id: tenant.id,
+    created_at: clock.now().toISOString(),
   };
   await replaceFile(file, async (unfinished) => {
     const sealedFile = new SealedFile();
@@ -78,21 +66,18 @@ export async function exportTokens(options: ExportOptions): Promise<ExportReport
   return report;
 }
 
-/** An export needs a rule that reveals; one that masks is not enough. */
-async function requireReveal(context: RequestContext, audit: AuditTrail): Promise<void> {
-  const { principal } = context;
+/** An export needs a rule that reveals; one that masks is not enough. @throws ForbiddenError */
+function requireReveal(principal: Principal): void {
   const reveals = principal.rules.some(
     ({ transform, permissions }) => transform === 'reveal' && permissions.includes('token:read'),
   );
   const visibility = tokenVisibility(principal, 'token:read');
-  const needsReason = visibility.kind === 'needs-reason';
-  if (reveals && can(principal, 'token:read') && !needsReason) return;
-  const asked = { entity: { type: 'token' }, permission: 'token:read', operation: 'export' } as const;
-  await audit.recordAll(context, [deniedEvent(context, {}, asked)]);
-  const unrevealed = 'No rule of the application reveals tokens (token:read with the transform reveal).';
-  throw new ForbiddenError(
-    needsReason ? 'A rule of the application requires a reason: give it with --reason.' : unrevealed,
-  );
+  if (visibility.kind === 'needs-reason')
+    throw new ForbiddenError('A rule of the application requires a reason: give it with --reason.');
+  if (!reveals)
+    throw new ForbiddenError(
+      'No rule of the application reveals tokens (token:read with the transform reveal).',
+    );
 }
 
 async function* counted(

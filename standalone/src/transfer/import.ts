@@ -11,7 +11,7 @@ import {
 } from '@token-vault/contracts';
 import type { EventStore } from '@token-vault/event-store';
 import { containsExpression } from '@token-vault/expressions';
-import { createRequestContext, parseInput, type RequestContext } from '@token-vault/operations';
+import { commandLineCaller, parseInput, type RequestContext } from '@token-vault/operations';
 import { TransferError } from './errors.ts';
 import { readExport, type ExportHeader, type ExportTrailer } from './format.ts';
 import { openWith, readIdentities } from './sealing.ts';
@@ -99,18 +99,15 @@ function createImport(
   options: ImportOptions,
   exportId: string,
 ): (value: unknown, line: number) => Promise<Outcome> {
-  const { store, tenantId, clock } = options;
+  const { store, tenantId } = options;
   const { createToken } = createCommandHandlers(options);
   if (!createToken) throw new Error('there is no command to create tokens');
-  const principal = operator(tenantId);
-  const contextOf = (line: number): RequestContext =>
-    createRequestContext({
-      principal,
-      traceId: exportId,
-      causationId: String(line),
-      now: clock.now(),
-      request: 'import',
-    });
+  const identify = async () => ({ kind: 'authenticated', principal: operator(tenantId) }) as const;
+  const admit = async (line: number): Promise<RequestContext> => {
+    const request = { traceId: exportId, causationId: String(line), identify };
+    const caller = commandLineCaller('import', request, options);
+    return caller.contextOf({ principal: await caller.principalNow(), atMs: performance.now() });
+  };
   const doneBefore = async (id: string, line: number): Promise<Outcome | undefined> => {
     const by = await importedLine(store, tenantId, id, exportId);
     if (by === undefined) return undefined;
@@ -133,7 +130,7 @@ function createImport(
     if (before) return before;
     try {
       const input = { params: undefined, query: undefined, body };
-      const { position } = await createToken(input, contextOf(line));
+      const { position } = await createToken(input, await admit(line));
       return { kind: 'imported', position };
     } catch (error) {
       if (!(error instanceof DomainError)) throw error;
