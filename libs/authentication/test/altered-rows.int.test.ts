@@ -33,6 +33,15 @@ describe('a row that differs from the row that the vault wrote', () => {
     await expect(setup.authenticator.authenticate(key)).rejects.toMatchObject(altered);
   });
 
+  it('is refused when it was moved to another tenant, whose rows are unchanged', async () => {
+    const { tenant } = await setup.addApplication();
+    await setup.pool.query('update rm_applications.application set tenant_id = $1 where id = $2', [
+      tenant,
+      applicationId,
+    ]);
+    await expect(setup.authenticator.authenticate(key)).rejects.toMatchObject(altered);
+  });
+
   it('is refused while its tenant is not signed, as at an upgrade, and is not reported as altered', async () => {
     setup.hashes.acceptsUnsigned = true;
     await setup.pool.query('update rm_tenants.tenant set signature = null');

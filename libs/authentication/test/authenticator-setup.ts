@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { applicationStatement, tenantStatement, type Statement } from '@token-vault/contracts';
 import type pg from 'pg';
 import { afterEach, beforeEach } from 'vitest';
@@ -6,9 +7,9 @@ import { generateApiKey, hashApiKey } from '@token-vault/crypto';
 import { createTestDatabase, createTestPool, manualClock } from '@token-vault/test-support';
 import { createAuthenticator, type Authenticator } from '../src/index.ts';
 import { KnownRevocations, watchReadModels } from '@token-vault/read-models';
-import { execute, macOf, schema } from './tables.ts';
+import { execute, macOf, schema, tenantId } from './tables.ts';
 
-export const tenantId = '11111111-1111-4111-8111-111111111111';
+export { tenantId };
 export const applicationId = '22222222-2222-4222-8222-222222222222';
 export const key = generateApiKey('pvt');
 
@@ -17,34 +18,29 @@ const rules = [
   { priority: 1, transform: 'reveal', permissions: [] },
 ];
 
-const signedTenant = (plan = 'standard') =>
-  macOf(tenantStatement({ plan, settings: {}, acceptsUnsigned: false }), 0);
-export const signedApplication = (expiresAt?: string, revision = 0) =>
-  macOf(
-    applicationStatement({
-      id: applicationId,
-      type: 'private',
-      keyHash: hashApiKey(key),
-      keyId: null,
-      keys: [],
-      permissions: ['token:read'],
-      rules,
-      expiresAt,
-    }),
-    revision,
-  );
+interface Application {
+  readonly tenant: string;
+  readonly id: string;
+  readonly key: string;
+}
+const own: Application = { tenant: tenantId, id: applicationId, key };
 
-/** Signs and checks in place of a tenant's key. */
-const makeHashes = () => ({
-  acceptsUnsigned: false,
-  sign: macOf,
+const signed = ({ tenant, id, key: ofIt }: Application, expiresAt?: string, revision = 0) => {
+  const keys = { keyHash: hashApiKey(ofIt), keyId: null, keys: [] };
+  const grants = { permissions: ['token:read'], rules, expiresAt };
+  return macOf(applicationStatement({ id, type: 'private', ...keys, ...grants }), revision, tenant);
+};
+export const signedApplication = (expiresAt?: string, revision = 0) => signed(own, expiresAt, revision);
+
+/** Checks in place of a tenant's key. */
+const signatures = (tenant: string) => ({
   isSigned: (statement: Statement, signature: string | null | undefined) =>
-    signature === macOf(statement, Number(signature?.split('.')[1])),
+    signature === macOf(statement, Number(signature?.split('.')[1]), tenant),
 });
 
 /** The state that a test sets and changes while it runs. */
 const makeState = () => ({
-  hashes: makeHashes(),
+  hashes: { acceptsUnsigned: false },
   /** The events of a stream in the log, by revision. */
   streams: new Map<string, string[]>(),
   /** Runs before a stream is read. */
@@ -56,14 +52,19 @@ const makeState = () => ({
   revocations: new KnownRevocations(1),
 });
 
-async function insertApplication(pool: pg.Pool): Promise<void> {
+async function insertTenant(pool: pg.Pool, tenant: string): Promise<void> {
+  const statement = tenantStatement({ plan: 'standard', settings: {}, acceptsUnsigned: false });
   await pool.query(`insert into rm_tenants.tenant values ($1, 'standard', '{}', false, false, $2)`, [
-    tenantId,
-    signedTenant(),
+    tenant,
+    macOf(statement, 0, tenant),
   ]);
+}
+
+async function insertApplication(pool: pg.Pool, application: Application): Promise<void> {
+  const { tenant, id } = application;
   await pool.query(
     `insert into rm_applications.application values ($1, $2, 'private', $3, '["token:read"]', $4, null, $5)`,
-    [applicationId, tenantId, hashApiKey(key), JSON.stringify(rules), signedApplication()],
+    [id, tenant, hashApiKey(application.key), JSON.stringify(rules), signed(application)],
   );
 }
 
@@ -108,6 +109,13 @@ export function useAuthenticator() {
         at,
         signedApplication(at),
       ]),
+    /** Another application, as the vault wrote it; of a new tenant unless `tenant` names one. */
+    async addApplication(tenant = randomUUID()): Promise<Application> {
+      const added = { tenant, id: randomUUID(), key: generateApiKey('pvt') };
+      if (tenant !== tenantId) await insertTenant(pool, tenant);
+      await insertApplication(pool, added);
+      return added;
+    },
     async regenerate(): Promise<void> {
       await pool.query(
         `insert into rm_applications.retired_key select key_hash, tenant_id, id, 'regenerated' from rm_applications.application`,
@@ -117,17 +125,18 @@ export function useAuthenticator() {
   };
   beforeEach(async () => {
     database = await createTestDatabase({
-      template: { name: 'authentication-5', fill: (url) => execute(url, schema) },
+      template: { name: 'authentication-6', fill: (url) => execute(url, schema) },
     });
     pool = createTestPool(database.url);
-    await insertApplication(pool);
+    await insertTenant(pool, tenantId);
+    await insertApplication(pool, own);
     Object.assign(setup, makeState());
     watch.forget();
     clock.set('2030-01-01T00:00:00Z');
     authenticator = createAuthenticator({
       pool: countingPool(setup) as never,
       store: storeOf(setup) as never,
-      keyRing: { hashes: async () => setup.hashes as never },
+      keyRing: { hashes: async (tenant) => ({ ...setup.hashes, ...signatures(tenant) }) as never },
       clock,
       watch,
     });

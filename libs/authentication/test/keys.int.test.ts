@@ -11,9 +11,8 @@ import { createTestDatabase, createTestPool, manualClock } from '@token-vault/te
 import type pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createAuthenticator, type Authenticator } from '../src/index.ts';
-import { execute, macOf, schema } from './tables.ts';
+import { execute, macOf, schema, tenantId } from './tables.ts';
 
-const tenantId = '11111111-1111-4111-8111-111111111111';
 const applicationId = '22222222-2222-4222-8222-222222222222';
 const key = generateApiKey('pvt');
 const clock = manualClock();
@@ -47,7 +46,7 @@ let streams: Map<string, string[]>;
 
 beforeEach(async () => {
   database = await createTestDatabase({
-    template: { name: 'authentication-5', fill: (url) => execute(url, schema) },
+    template: { name: 'authentication-6', fill: (url) => execute(url, schema) },
   });
   pool = createTestPool(database.url);
   const tenant = macOf(tenantStatement({ plan: 'standard', settings: {}, acceptsUnsigned: false }), 0);

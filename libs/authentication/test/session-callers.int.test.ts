@@ -1,6 +1,7 @@
-import { sessionStatement, streams, type Permission } from '@token-vault/contracts';
+import { sessionStatement, streams } from '@token-vault/contracts';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { generateApiKey, hashApiKey } from '@token-vault/crypto';
+import { hashApiKey } from '@token-vault/crypto';
+import { insertSession, session, sessionKey } from './session-rows.ts';
 import { macOf } from './tables.ts';
 import { applicationId, key, tenantId, useAuthenticator } from './authenticator-setup.ts';
 
@@ -8,23 +9,9 @@ const setup = useAuthenticator();
 const { clock } = setup;
 
 describe('a session', () => {
-  const sessionKey = generateApiKey('ses');
-  const sessionId = '33333333-3333-4333-8333-333333333333';
-  const permissions: Permission[] = ['token:create'];
-  const session = {
-    id: sessionId,
-    applicationId,
-    authorizedBy: applicationId,
-    keyHash: hashApiKey(sessionKey),
-    permissions,
-    rules: [],
-    expiresAt: '2030-01-01T00:03:00Z',
-    openerKeyHash: hashApiKey(key),
-    authorizerKeyHash: hashApiKey(key),
-  };
   const refusedFor = (reason: string) => ({
     kind: 'retired',
-    key: { tenantId, applicationId, sessionId, reason },
+    key: { tenantId, applicationId, sessionId: session.id, reason },
   });
   const authorize = () => setup.pool.query('update rm_applications.session set is_authorized = true');
   const sessionKind = () => setup.kindOf(sessionKey);
@@ -36,21 +23,10 @@ describe('a session', () => {
     );
 
   beforeEach(async () => {
-    await setup.pool.query(
-      `insert into rm_applications.session values ($1, $2, $3, $4, '["token:create"]', '[]', $7, false, $3, $5, $6, $6)`,
-      [
-        session.id,
-        tenantId,
-        applicationId,
-        session.keyHash,
-        macOf(sessionStatement(session), 1),
-        hashApiKey(key),
-        session.expiresAt,
-      ],
-    );
+    await insertSession(setup.pool);
     await setup.pool.query(
       `insert into rm_applications.session_key values ($1, $2, $3, $4, 'not_authorized')`,
-      [sessionId, hashApiKey(sessionKey), tenantId, applicationId],
+      [session.id, session.keyHash, tenantId, applicationId],
     );
   });
 
@@ -83,7 +59,7 @@ describe('a session', () => {
       await sessionKind();
       return setup.queries - before;
     };
-    expect(await queriesAfter(streams.application(tenantId, sessionId))).toBe(0);
+    expect(await queriesAfter(streams.application(tenantId, session.id))).toBe(0);
     expect(await queriesAfter(streams.application(tenantId, applicationId))).toBeGreaterThan(0);
     expect(await queriesAfter(streams.tenant(tenantId))).toBeGreaterThan(0);
   });

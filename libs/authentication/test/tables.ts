@@ -12,15 +12,19 @@ create table rm_applications.session (id uuid primary key, tenant_id uuid, appli
   permissions jsonb, rules jsonb, expires_at_text text, is_authorized boolean, authorized_by uuid, signature text,
   opener_key_hash text, authorizer_key_hash text);
 create table rm_applications.retired_key (key_hash text primary key, tenant_id uuid, application_id uuid, reason text);
+create table rm_applications.console_session (id uuid primary key, tenant_id uuid, secret_hash text unique, members jsonb,
+  ends_at_text text, expires_at_text text, signature text);
 create table rm_applications.session_key (session_id uuid primary key, key_hash text unique, tenant_id uuid,
   application_id uuid, reason text);
 create table rm_tenants.tenant (id uuid primary key, plan text, settings jsonb, is_deleted boolean,
   accepts_unsigned boolean, signature text);
 `;
 
+export const tenantId = '11111111-1111-4111-8111-111111111111';
+
 /** The signature of a record, by a key in place of that of the tenant. */
-export const macOf = (statement: Statement, revision: number): string =>
-  `m1.${revision}.${createHmac('sha256', 'k')
+export const macOf = (statement: Statement, revision: number, tenant = tenantId): string =>
+  `m1.${revision}.${createHmac('sha256', tenant)
     .update(JSON.stringify([statement, revision]))
     .digest('base64url')
     .slice(0, 22)}`;
