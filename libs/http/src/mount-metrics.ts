@@ -7,6 +7,12 @@ const keptMs = 1_000;
 /** The time that one answer takes of the thread: it includes reading the request and writing a hundred kilobytes or more. */
 const answerMs = 3;
 
+interface MetricsOptions {
+  readonly shares?: Pick<ThreadShares, 'begin'>;
+  /** Monotonic milliseconds. */
+  readonly nowMs?: () => number;
+}
+
 /**
  * `GET /metrics` in the text format of Prometheus. No key needed: it contains no data of tenants. All scrapers together have the share of the
  * thread that one tenant has for long work.
@@ -14,14 +20,17 @@ const answerMs = 3;
 export function mountMetrics(
   app: Express,
   { registry }: Metrics,
-  shares: Pick<ThreadShares, 'begin'> = threadShares,
+  { shares = threadShares, nowMs = () => performance.now() }: MetricsOptions = {},
 ): void {
-  let kept: Promise<Buffer> | undefined;
+  let kept: { readonly bytes: Promise<Buffer>; untilMs: number } | undefined;
   const compute = async () => Buffer.from(await registry.metrics(), 'utf8');
-  const metrics = () =>
-    (kept ??= compute().finally(() => {
-      setTimeout(() => (kept = undefined), keptMs).unref();
-    }));
+  function metrics(): Promise<Buffer> {
+    if (kept && nowMs() < kept.untilMs) return kept.bytes;
+    const bytes = compute().finally(() => (made.untilMs = nowMs() + keptMs));
+    const made = { bytes, untilMs: Infinity };
+    kept = made;
+    return bytes;
+  }
   app.get('/metrics', async (request, response) => {
     const turn = await shares.begin('scrapers');
     // A client that has disconnected uses nothing of the share, so the other clients do not wait for it.

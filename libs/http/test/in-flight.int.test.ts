@@ -73,9 +73,12 @@ describe('the metrics', () => {
   /** The sockets of scrapers whose end the server has noticed. */
   let gone = 0;
 
+  let nowMs: number;
+
   async function serve(by: Pick<ThreadShares, 'begin'> = shares): Promise<void> {
     waiting = [];
     gone = 0;
+    nowMs = 0;
     const metrics = createMetrics('test');
     let computed = 0;
     const registry = { contentType: 'text/plain', metrics: async () => `computed ${(computed += 1)}` };
@@ -84,7 +87,7 @@ describe('the metrics', () => {
       socket.once('close', () => (gone += 1));
       next();
     });
-    mountMetrics(app, { ...metrics, registry: registry as never }, by);
+    mountMetrics(app, { ...metrics, registry: registry as never }, { shares: by, nowMs: () => nowMs });
     server = await listen(app, { host: '127.0.0.1', port: 0 });
   }
 
@@ -96,6 +99,17 @@ describe('the metrics', () => {
     await waitUntil(() => waiting.length === 20);
     for (const { start } of waiting) start();
     expect(new Set(await Promise.all(texts))).toEqual(new Set(['computed 1']));
+  });
+
+  it('are computed at most once a second for scrapes one after the other', async () => {
+    await serve({ begin: () => Promise.resolve(anyTurn) });
+    const texts = [];
+    for (const ms of [0, 1, 999, 1_000, 1_999, 2_500]) {
+      nowMs = ms;
+      texts.push(await scrape());
+    }
+    const [first, second, third] = ['computed 1', 'computed 2', 'computed 3'];
+    expect(texts).toEqual([first, first, first, second, second, third]);
   });
 
   it('are answered to all scrapers within one share of the thread', async () => {
