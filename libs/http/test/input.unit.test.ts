@@ -120,6 +120,15 @@ describe('an unknown field', () => {
     expect(await errorsOf(method, path, body)).toEqual({ [field]: [message] });
   });
 
+  it('whose name is longer than any of the interface is compared with none of them', async () => {
+    // Only letters and digits are compared.
+    const [longest, longer] = ['metadata'.padEnd(40, '_'), 'metadata'.padEnd(41, '_')];
+    expect(await errorsOf('POST', '/tokens', { ...card, [longest]: 1, [longer]: 1 })).toEqual({
+      [longest]: ['is not a known field; is metadata meant?'],
+      [longer]: ['is not a known field'],
+    });
+  });
+
   it('is ignored when the caller prefers that, and the answer says so', async () => {
     const reply = await send(
       'POST',
