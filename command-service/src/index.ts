@@ -50,7 +50,12 @@ export { createApplicationReplay } from './applications/replay.ts';
 export { createTokenReplay } from './tokens/replay.ts';
 export { createSeenTokens } from './tokens/seen.ts';
 export type { CodeCheck, CompileCode } from './reactors/code-check.ts';
-export { createTenantCommands, type CreatedTenant, type TenantCommands } from './tenants/commands.ts';
+export {
+  createTenantCommands,
+  type CreatedTenant,
+  type KeyOwner,
+  type TenantCommands,
+} from './tenants/commands.ts';
 export { listTenants, type TenantSummary } from './tenants/list.ts';
 
 const noInvocations = {

@@ -60,3 +60,17 @@ export function createQueryHandlers(dependencies: QueryDependencies): HandlersOf
     ...createTenantHandlers(parts),
   };
 }
+
+type OperatorLists = 'listApplications' | 'listApplicationKeys' | 'listProxies' | 'listInvocations';
+
+/** The lists of an operator, from the command line. They show no tokens, so they evaluate no expressions. */
+export function createOperatorQueries(
+  dependencies: Omit<QueryDependencies, 'expressions' | 'missLimit' | 'vault'>,
+): Pick<HandlersOf<'query'>, OperatorLists> {
+  const parts = { ...dependencies, reads: createFairReads(dependencies.pool) };
+  const { listApplications } = createApplicationHandlers(parts);
+  const { listApplicationKeys } = createKeyHandlers(parts);
+  const { listProxies } = createProxyHandlers(parts);
+  const { listInvocations } = createInvocationHandlers(parts);
+  return { listApplications, listApplicationKeys, listProxies, listInvocations };
+}

@@ -1,7 +1,11 @@
 import { DomainError, ValidationError } from '@token-vault/contracts';
+import type { Command } from 'commander';
+import { readFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
+import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { complaintOf } from '../src/cli/failure.ts';
+import { createProgram } from '../src/cli/program.ts';
 import { duration, progressLine, reportProgress } from '../src/cli/progress-line.ts';
 import { table } from '../src/cli/table.ts';
 import type { Terminal } from '../src/cli/terminal.ts';
@@ -131,4 +135,18 @@ describe('an error message', () => {
 
 it('a table aligns its columns and ends no line with blanks', () => {
   expect(table(['a', 'long'], [['xyz', ''], ['', '1']])).toBe('A    LONG\nxyz\n     1'); // prettier-ignore
+});
+
+describe('the page of the commands', () => {
+  const namesOf = (command: Command, before: readonly string[] = []): string[] =>
+    command.commands.length === 0
+      ? [before.join(' ')]
+      : command.commands.flatMap((each) => namesOf(each, [...before, each.name()]));
+
+  it('has each command', () => {
+    const page = readFileSync(path.resolve(import.meta.dirname, '../../docs/reference/commands.md'), 'utf8');
+    const names = namesOf(createProgram(terminalOf(false).terminal));
+    expect(names).toContain('applications revoke-key');
+    expect(names.filter((name) => !page.includes(`\`${name}\``))).toEqual([]);
+  });
 });

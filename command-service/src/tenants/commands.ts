@@ -8,11 +8,14 @@ import {
   type Plan,
 } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
+import type { RequestContext } from '@token-vault/operations';
 import { load } from '../aggregates/decider.ts';
 import { systemContext } from '../aggregates/system-context.ts';
+import type { Deletion } from '../applications/deletion.ts';
 import { createApplicationHandlers } from '../applications/handlers.ts';
 import type { ApplicationAnswer } from '../applications/key-handlers.ts';
 import type { CommandDependencies } from '../dependencies.ts';
+import { Proxies } from '../proxies/handlers.ts';
 import { requireActive, tenantDecider, type TenantCommand } from './decider.ts';
 import { executeTenant } from './execute.ts';
 import { newWebhookSecret } from './webhook-secret.ts';
@@ -22,6 +25,12 @@ export interface CreatedTenant {
   /** With its key. The key is shown only here. */
   readonly management: Application;
   readonly position: Position | undefined;
+}
+
+/** The entity that a key belongs to. */
+export interface KeyOwner {
+  readonly entity: 'application' | 'proxy';
+  readonly id: string;
 }
 
 /** The commands of an operator on tenants, from the command line or at first start. `listTenants` lists them. */
@@ -39,6 +48,10 @@ export interface TenantCommands {
   setPlan(tenantId: string, plan: Plan): Promise<Position | undefined>;
   /** The answer holds the key of the application. @throws NotFoundError, ValidationError */
   createApplication(tenantId: string, body: CreateApplicationBody): Promise<ApplicationAnswer>;
+  /** The deletion is not confirmed yet: processes may still remember the caller. @throws NotFoundError */
+  deleteKey(tenantId: string, owner: KeyOwner, keyId: string): Promise<Deletion>;
+  /** The context of work that the operator does in the tenant. The log names the operator as the actor. @throws NotFoundError */
+  contextOf(tenantId: string): Promise<RequestContext>;
 }
 
 const actor = 'operator';
@@ -54,6 +67,7 @@ const management: CreateApplicationBody = {
 export function createTenantCommands(dependencies: Omit<CommandDependencies, 'expressions'>): TenantCommands {
   const { store, keyRing, clock } = dependencies;
   const applications = createApplicationHandlers(dependencies);
+  const proxies = new Proxies(dependencies);
 
   const stateOf = async (tenantId: string) =>
     (await load(store, streams.tenant(tenantId), tenantDecider)).state;
@@ -73,6 +87,13 @@ export function createTenantCommands(dependencies: Omit<CommandDependencies, 'ex
     return applications.create(management, systemContext(tenantId, actor, clock, scope));
   }
 
+  async function contextOf(tenantId: string): Promise<RequestContext> {
+    const state = await stateOf(tenantId);
+    if (state.kind !== 'active') throw new NotFoundError('The tenant');
+    const { plan } = requireActive(state);
+    return systemContext(tenantId, actor, clock, { plan });
+  }
+
   return {
     async create({ name, plan, tenantId = newId() }) {
       // The keys are made before the event, so that a tenant in the log can always seal.
@@ -88,11 +109,14 @@ export function createTenantCommands(dependencies: Omit<CommandDependencies, 'ex
 
     setPlan: (tenantId, plan) => run(tenantId, { kind: 'set-plan', plan }),
 
-    async createApplication(tenantId, body) {
-      const state = await stateOf(tenantId);
-      if (state.kind !== 'active') throw new NotFoundError('The tenant');
-      const { plan } = requireActive(state);
-      return applications.create(body, systemContext(tenantId, actor, clock, { plan }));
+    createApplication: async (tenantId, body) => applications.create(body, await contextOf(tenantId)),
+
+    async deleteKey(tenantId, { entity, id }, keyId) {
+      const context = await contextOf(tenantId);
+      if (entity === 'application') return applications.deleteKey(id, keyId, context);
+      return { position: await proxies.deleteKey(id, keyId, context) };
     },
+
+    contextOf,
   };
 }

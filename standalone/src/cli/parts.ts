@@ -1,9 +1,14 @@
 import { createKeyRing, isKeyRingInitialised, type KeyRing } from '@token-vault/crypto';
 import { parsePosition, type EventStore } from '@token-vault/event-store';
-import { authenticationReadModels } from '@token-vault/contracts';
-import { createProjectionProgress, watchReadModels, type ReadModelWatch } from '@token-vault/read-models';
+import { authenticationReadModels, type ReadModelName } from '@token-vault/contracts';
+import {
+  createProjectionProgress,
+  createRevocations,
+  watchReadModels,
+  type ReadModelWatch,
+} from '@token-vault/read-models';
 import { silentLogger } from '@token-vault/observability';
-import { systemClock } from '@token-vault/operations';
+import { systemClock, type Revocations } from '@token-vault/operations';
 import {
   Closers,
   ignoreIdleConnectionErrors,
@@ -37,10 +42,12 @@ export interface Parts {
   /** @throws as `rootKeys`, WrongRootKeyError */
   readonly keyRing: () => Promise<KeyRing>;
   /**
-   * The read models of callers and tokens, for commands that answer from them as the services do (rules.md §1).
+   * The read models of callers, and those that are named, for commands that answer from them as the services do (rules.md §1).
    * @throws CommandError unless they have applied the whole log
    */
-  readonly readModels: () => Promise<ReadModelWatch>;
+  readonly readModels: (...names: readonly ReadModelName[]) => Promise<ReadModelWatch>;
+  /** Confirms revocations as the services do (rules.md §6), but waits longer for read models. */
+  readonly revocations: () => Promise<Revocations>;
   /** Whether the read models pass `position` within 10 s, so that what the command created can be used. */
   readonly caughtUp: (position: string | undefined) => Promise<boolean>;
 }
@@ -130,15 +137,14 @@ async function openParts(
         durability: keyDurability(data),
       });
     },
-    ...readModelParts(database, store, closers),
+    ...readModelParts({ database, pool, store }, closers),
   };
 }
 
 function readModelParts(
-  database: CommandDatabase,
-  store: EventStore,
+  { database, pool, store }: Pick<Parts, 'database' | 'pool' | 'store'>,
   closers: Closers,
-): Pick<Parts, 'readModels' | 'caughtUp'> {
+): Pick<Parts, 'readModels' | 'revocations' | 'caughtUp'> {
   const connectionString = database.url;
 
   async function openProgress() {
@@ -151,15 +157,17 @@ function readModelParts(
   }
 
   return {
-    async readModels() {
+    async readModels(...more) {
       const progress = await openProgress();
-      const names = [...authenticationReadModels, 'tokens'] as const;
+      const names = [...authenticationReadModels, ...more];
       if (!(await progress.waitFor(await store.head(), waitForReadModelsMs, names)))
         throw new CommandError(
           'the read models do not show everything that is in the log; see: vault projections status',
         );
       return watchReadModels({ progress });
     },
+    revocations: async () =>
+      createRevocations({ pool, progress: await openProgress(), withinMs: waitForReadModelsMs }),
     async caughtUp(position) {
       if (position === undefined) return true;
       return (await openProgress()).waitFor(parsePosition(position), waitForReadModelsMs);

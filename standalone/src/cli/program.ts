@@ -1,11 +1,14 @@
 import { Command } from 'commander';
+import { addApplicationCommands } from './applications.ts';
 import { addAuditCommands } from './audit.ts';
 import { addBackupCommands } from './backup.ts';
 import { addErasureCommands } from './erasure.ts';
 import { addKeyCommands } from './keys.ts';
 import { addMigrateCommand } from './migrate.ts';
 import { addProjectionCommands } from './projections.ts';
-import { addApplicationCommands, addTenantCommands } from './tenants.ts';
+import { addProxyCommands } from './proxies.ts';
+import { addRunCommands } from './runs.ts';
+import { addTenantCommands } from './tenants.ts';
 import { addTransferCommands } from './transfer.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -20,6 +23,8 @@ export function createProgram(terminal: Terminal): Command {
   addMigrateCommand(program, terminal);
   addTenantCommands(program, terminal);
   addApplicationCommands(program, terminal);
+  addProxyCommands(program, terminal);
+  addRunCommands(program, terminal);
   addProjectionCommands(program, terminal);
   addKeyCommands(program, terminal);
   addAuditCommands(program, terminal);

@@ -11,3 +11,6 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
     )
     .join('\n');
 }
+
+/** Tenants choose names, so control characters are removed: a name must not control the operator's terminal. */
+export const printable = (name: string): string => name.replaceAll(/\p{C}/gu, '\uFFFD');

@@ -44,7 +44,7 @@ interface ExportFlags {
 async function exportTenant(parts: Parts, tenantId: string, flags: ExportFlags, terminal: Terminal) {
   const { pool, store } = parts;
   const recipients = await readRecipients(flags.recipient);
-  const watch = await parts.readModels();
+  const watch = await parts.readModels('tokens');
   const { exportId, tokens, leftOut } = await exportTokens({
     pool,
     keyRing: await parts.keyRing(),
