@@ -1,6 +1,7 @@
 import { createProxyFinder, createSeenTokens, createTokenUse } from '@token-vault/command-service';
 import { ForbiddenError } from '@token-vault/contracts';
 import { createEgressBroker } from '@token-vault/egress';
+import { observeProxyRequests } from '@token-vault/observability';
 import { createProxyHandlers } from '@token-vault/proxy';
 import { createAuditTrail, systemClock, type HandlersOf } from '@token-vault/operations';
 import { rawBodyLimitBytes, type ProxyKeys } from '@token-vault/http';
@@ -26,7 +27,7 @@ export function openProxy(
   parts: ProxyParts,
   { egressAllow: allowCidrs }: { readonly egressAllow: readonly string[] },
 ): { readonly handlers: HandlersOf<'proxy'>; readonly proxyKeys: ProxyKeys } {
-  const { closers, logger } = context;
+  const { closers, logger, metrics } = context;
   const { store, keyRing, expressions, readPool: pool, watch, reactors, edge } = parts;
   const { keyUses } = edge;
   const clock = systemClock;
@@ -47,6 +48,7 @@ export function openProxy(
     clock,
     expressions,
     logger,
+    observe: observeProxyRequests(metrics),
     guess,
     send: egress.send,
     takeTokens: (references, asked) => tokenUse.take(references, asked),

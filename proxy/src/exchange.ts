@@ -1,6 +1,7 @@
 import { ProxyAnswered, ProxyInvoked, type VaultEvent } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
 import { EgressError, type EgressAnswer } from '@token-vault/egress';
+import type { ProxyOutcome } from '@token-vault/observability';
 import type { AuditTrail, RequestContext } from '@token-vault/operations';
 import type { Readable } from 'node:stream';
 
@@ -91,3 +92,17 @@ function failureOf(error: unknown): string {
   if (error instanceof EgressError) return error.code === 'aborted' ? 'client-gone' : error.code;
   return error instanceof Error && error.name === 'AbortError' ? 'client-gone' : 'not-sent';
 }
+
+const outcomes: Readonly<Record<string, ProxyOutcome>> = {
+  'refused-address': 'refused',
+  'refused-scheme': 'refused',
+  network: 'failed',
+  'response-too-large': 'failed',
+  timeout: 'timed-out',
+  'answer-withheld': 'withheld',
+  'client-gone': 'client-gone',
+};
+
+/** The outcome of an exchange for the metrics. `failure`: as the log has it. */
+export const outcomeOf = (failure: string | undefined): ProxyOutcome =>
+  failure === undefined ? 'answered' : (outcomes[failure] ?? 'not-sent');

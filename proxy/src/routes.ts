@@ -1,8 +1,14 @@
-import { ConflictError, DomainError, UnavailableError, type RawRequest } from '@token-vault/contracts';
+import {
+  ConflictError,
+  DomainError,
+  FieldForbiddenError,
+  UnavailableError,
+  type RawRequest,
+} from '@token-vault/contracts';
 import type { EgressSend } from '@token-vault/egress';
 import { ExchangeDecisions, type DecisionDependencies, type Going, type Leaving } from './decisions.ts';
 import type { Expressions, TokenReferences } from '@token-vault/expressions';
-import { errorFields, type Logger } from '@token-vault/observability';
+import { errorFields, type Logger, type ProxyObserver, type ProxyOutcome } from '@token-vault/observability';
 import {
   throwAfterWork,
   type AuditTrail,
@@ -13,7 +19,7 @@ import {
 import { CustomAnswerError, ProxyCode, type CodeDependencies, type TakenTokens } from './code.ts';
 import { urlOf, withoutKey, type ConfiguredProxy } from './configured.ts';
 import { destinationOf, requireAllowed } from './destination.ts';
-import { Exchange } from './exchange.ts';
+import { Exchange, outcomeOf } from './exchange.ts';
 import { readOutgoing, withoutEmptyBody, type Outgoing } from './outgoing.ts';
 import { asRefusal, Refusals } from './refusal.ts';
 import { requireTransformable } from './transforms.ts';
@@ -24,6 +30,7 @@ export interface ProxyDependencies extends CodeDependencies, DecisionDependencie
   readonly audit: AuditTrail;
   readonly expressions: Expressions;
   readonly logger: Logger;
+  readonly observe: ProxyObserver;
   readonly send: EgressSend;
   /** @throws ValidationError for a token that is not there, ForbiddenError for one that the caller may not use */
   readonly takeTokens: (references: TokenReferences, context: RequestContext) => Promise<TakenTokens>;
@@ -38,6 +45,9 @@ export interface ProxyHandlers {
 /** Exchanges of one tenant at once, in this process: slow destinations must not take the connections of other tenants. */
 const mostOfTenant = 128;
 
+/** Ends an exchange. It may be called any number of times; the first outcome counts. */
+type Leave = (outcome: ProxyOutcome) => void;
+
 /** Requests that go on to other servers with data in place of tokens (ADR 28, ADR 30). */
 class Proxy {
   readonly #dependencies: ProxyDependencies;
@@ -50,7 +60,7 @@ class Proxy {
 
   async invoke(raw: RawRequest, context: RequestContext): Promise<Answer> {
     const { tenant } = context.principal;
-    const destination = destinationOf(raw, tenant);
+    const destination = this.#observingRefusal(() => destinationOf(raw, tenant));
     const template = await readOutgoing(raw, destination, tenant.id);
     const requireStanding = ({ principal }: RequestContext) => void destinationOf(raw, principal.tenant);
     return this.#within({ raw, destination, template, requireStanding }, context);
@@ -61,7 +71,7 @@ class Proxy {
     const { tenant } = context.principal;
     const proxy = await this.#dependencies.findProxy(tenant.id, id);
     const destination = urlOf(proxy, given);
-    requireAllowed(destination, tenant, 'destination');
+    this.#observingRefusal(() => requireAllowed(destination, tenant, 'destination'));
     const raw = withoutKey(given);
     const template = await readOutgoing(raw, destination, tenant.id);
     const requireStanding = async ({ principal }: RequestContext) => {
@@ -73,35 +83,48 @@ class Proxy {
     return this.#within({ raw, destination, proxy, template, requireStanding }, context);
   }
 
+  /** Counts destinations that are not allowed. @throws what `decide` throws */
+  #observingRefusal<Result>(decide: () => Result): Result {
+    try {
+      return decide();
+    } catch (error) {
+      if (error instanceof FieldForbiddenError) this.#dependencies.observe()('refused');
+      throw error;
+    }
+  }
+
   async #within(going: Going, context: RequestContext): Promise<Answer> {
     const leave = this.#enter(context.principal.tenant.id);
     try {
       return await this.#exchange(going, context, leave);
     } catch (error) {
-      leave();
+      leave('not-sent');
       throw asRefusal(error);
     }
   }
 
-  /** @returns the function that ends the exchange; it may be called any number of times */
-  #enter(tenantId: string): () => void {
+  #enter(tenantId: string): Leave {
     const count = this.#underWay.get(tenantId) ?? 0;
-    if (count >= mostOfTenant)
+    const observed = this.#dependencies.observe();
+    if (count >= mostOfTenant) {
+      observed('too-many');
       throw new UnavailableError(
         'Too many requests of the tenant are under way. Nothing was sent; try again.',
       );
+    }
     this.#underWay.set(tenantId, count + 1);
     let isOver = false;
-    return () => {
+    return (outcome) => {
       if (isOver) return;
       isOver = true;
+      observed(outcome);
       const left = (this.#underWay.get(tenantId) ?? 1) - 1;
       if (left > 0) this.#underWay.set(tenantId, left);
       else this.#underWay.delete(tenantId);
     };
   }
 
-  async #exchange(asked: Going, context: RequestContext, leave: () => void): Promise<Answer> {
+  async #exchange(asked: Going, context: RequestContext, leave: Leave): Promise<Answer> {
     const { raw, destination, proxy, template } = asked;
     const { audit, takeTokens } = this.#dependencies;
     const taken = await takeTokens(template.references, context);
@@ -142,12 +165,14 @@ class Proxy {
         throw error;
       });
       const body = exchange.watch(shown, (failure) => {
-        leave();
+        leave(outcomeOf(failure));
         this.#end(exchange, failure, context);
       });
       return { position, stream: { status: shown.status, headers: shown.headers, body } };
     } catch (error) {
-      this.#end(exchange, exchange.failureBy(error), context);
+      const failure = exchange.failureBy(error);
+      leave(outcomeOf(failure));
+      this.#end(exchange, failure, context);
       const first = refusals.first ?? error;
       if (!code.hasRun) throw first;
       await decisions.requireShown();

@@ -62,6 +62,7 @@ function openProxy(options: EgressBrokerOptions) {
     clock: systemClock,
     expressions: createExpressions(createInlineWorkers()),
     logger: silentLogger,
+    observe: () => () => undefined,
     guess: (_context, _isMiss, work) => work(),
     send: broker.send,
     takeTokens: async () => ({ use: [], tokens: Promise.resolve(new Map()), madeAt: new Map() }),

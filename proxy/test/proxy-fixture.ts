@@ -118,6 +118,7 @@ export function openProxy(change: Partial<ProxyDependencies> = {}) {
     clock: fixture.clock,
     expressions: createExpressions(createInlineWorkers()),
     logger: silentLogger,
+    observe: () => () => undefined,
     guess: (_context, _isMiss, work) => work(),
     async send(request) {
       const answer = await broker.send(request);
@@ -138,9 +139,14 @@ export function openProxy(change: Partial<ProxyDependencies> = {}) {
     () => proxy.close(),
     () => broker.close(),
   );
-  return (tenantId: string = randomUUID(), renewed?: RequestContext['renewed'], proxyId?: string) => {
+  return (
+    tenantId: string = randomUUID(),
+    renewed?: RequestContext['renewed'],
+    proxyId?: string,
+    settings?: Record<string, string>,
+  ) => {
     const now = new Date('2030-01-01T00:00:00Z');
-    const made = createRequestContext({ principal: principalOf(tenantId), traceId: 't', now });
+    const made = createRequestContext({ principal: principalOf(tenantId, settings), traceId: 't', now });
     const context = { ...made, ...(renewed && { renewed }) };
     const type: [string, string] = ['Content-Type', 'text/plain'];
     const raw: RawRequest = {

@@ -2,6 +2,12 @@ export { createLogger, errorFields, silentLogger, type Logger, type LogFields } 
 export { createMetrics, type Metrics } from './metrics.ts';
 export { measureAppends, observeFlushes, observeTenantKeys } from './event-log.ts';
 export { observeAlterations } from './altered-records.ts';
+export {
+  observeProxyRequests,
+  proxyOutcomes,
+  type ProxyObserver,
+  type ProxyOutcome,
+} from './proxy-requests.ts';
 export { observeSweptKeys } from './swept-keys.ts';
 export { noSpans, openTelemetryIds, type Span, type Spans } from './spans.ts';
 export { openSpans, type TraceSettings } from './open-telemetry.ts';
