@@ -114,6 +114,21 @@ describe('a request through a configured proxy', () => {
     expect(destination.arrived).toEqual([]);
   });
 
+  it('has no token of an open transaction, also when it names the transaction', async () => {
+    const { client } = proxies.backend;
+    const { id } = (await client.expect<{ id: string }>(201, 'POST', '/transactions')).body;
+    const headers = { 'SVC-TRANSACTION-ID': id };
+    const body = { type: 'token', data: 'in a transaction' };
+    const token = (await client.expect<{ id: string }>(201, 'POST', '/tokens', { headers, body })).body.id;
+    const proxy = await newProxy();
+    const send = () => invoke(proxy, '', { headers, body: [`{{ ${token} }}`] });
+    expect((await send()).status).toBe(400);
+    await client.expect(200, 'POST', `/transactions/${id}/commit`);
+    expect((await send()).status).toBe(200);
+    expect(destination.arrived.map((each) => each.body.toString())).toEqual(['["in a transaction"]']);
+    expect(Object.keys(destination.arrived[0]?.headers ?? {})).not.toContain('svc-transaction-id');
+  });
+
   it('is refused where the tenant allows no such destination', async () => {
     const id = await newProxy({ destination: 'https://127.0.0.2' });
     expect(await invoke(id)).toMatchObject({

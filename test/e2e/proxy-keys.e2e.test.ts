@@ -1,5 +1,6 @@
 import type { ApplicationKey, Proxy } from '@token-vault/contracts';
 import { waitUntil } from '@token-vault/test-support';
+import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { json, useProxies } from './configured-proxies.ts';
 
@@ -110,5 +111,23 @@ describe('a key of a proxy', () => {
       body: { require_auth: true },
     });
     expect((await withKey(id, '/c')).status).toBe(401);
+  });
+});
+
+describe('the keys of an application', () => {
+  it('are shown when they are made; lists and reads have neither the key nor its hash', async () => {
+    const { id, key: first } = await newApplication({ permissions: ['token:use'] });
+    const path = `/applications/${id}/keys`;
+    const made = (await manager.expect<ApplicationKey>(201, 'POST', path, { body: {} })).body;
+    const { key: second = '' } = made;
+    expect(second).toMatch(/^key_pvt_/);
+    const paths = [path, `${path}/${made.id}`, `${path}/${id}`, `/applications/${id}`, '/applications'];
+    const shown = await Promise.all(paths.map((each) => manager.expect(200, 'GET', each)));
+    expect(shown[1]?.body).toEqual({ id: made.id, created_at: made.created_at });
+    for (const { text } of shown)
+      for (const key of [first, second]) {
+        expect(text).not.toContain(key);
+        expect(text).not.toContain(createHash('sha256').update(key).digest('hex'));
+      }
   });
 });

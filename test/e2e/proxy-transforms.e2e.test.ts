@@ -1,5 +1,6 @@
 import type { Token } from '@token-vault/contracts';
 import { describe, expect, it } from 'vitest';
+import { nowhere } from '../world/proxies.ts';
 import { json, useProxies } from './configured-proxies.ts';
 
 const proxies = useProxies();
@@ -118,11 +119,7 @@ describe('transforms of a proxy', () => {
   });
 
   it('send requests only where the lists allow it', async () => {
-    const code = `module.exports = async ({ args: { query } }) => {
-      const told = await fetch(decodeURIComponent(query)).then((it) => it.status, () => 'refused');
-      return { raw: { query: 'told=' + told } };
-    };`;
-    const id = await newProxy({ request: { code } });
+    const id = await newProxy({ request: { code: telling } });
     const ask = (url: string) => invoke(id, `?${encodeURIComponent(url)}`, { method: 'GET' });
     await ask(`${destination.url}/other`);
     await ask('https://127.0.0.1:1/');
@@ -132,4 +129,32 @@ describe('transforms of a proxy', () => {
       '/base?told=refused',
     ]);
   });
+
+  it('send requests to a server that only the list of the proxy has, while the tenant allows it too', async () => {
+    const code = `const { CustomHttpResponseError } = require('@token-vault/reactor');
+      module.exports = async ({ args: { query } }) => {
+        const body = await fetch(decodeURIComponent(query)).then((it) => it.status, () => 'refused');
+        throw new CustomHttpResponseError({ status: 200, body });
+      };`;
+    const tell = async (destinations?: readonly string[]) => {
+      const id = await newProxy({ destination: nowhere, destinations, request: { code } });
+      return (await invoke(id, `?${encodeURIComponent(destination.url)}`, { method: 'GET' })).text;
+    };
+    expect([await tell(), await tell(['https://*.example.com'])]).toEqual(['refused', 'refused']);
+    expect(destination.arrived).toEqual([]);
+    expect(await tell([destination.url])).toBe('200');
+    await vault.setTenant({ proxy_destinations: nowhere });
+    try {
+      expect(await tell([destination.url])).toBe('refused');
+    } finally {
+      await vault.setTenant({ proxy_destinations: `${destination.url} ${nowhere}` });
+    }
+    expect(destination.arrived).toHaveLength(1);
+  });
 });
+
+/** Code that sends a request to the URL in its query, and tells what came of it. */
+const telling = `module.exports = async ({ args: { query } }) => {
+  const told = await fetch(decodeURIComponent(query)).then((it) => it.status, () => 'refused');
+  return { raw: { query: 'told=' + told } };
+};`;

@@ -1,7 +1,8 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import type { Application, LogEntry, Token } from '@token-vault/contracts';
 import {
   type Answer,
@@ -174,6 +175,43 @@ describe('a request through the proxy', () => {
   });
 });
 
+describe('the body of a request', () => {
+  /** Sends it, and gives what arrived. The destination sends the same bytes back, which the caller gets. */
+  async function arrivedOf(type: string, body: string | Buffer, more: Readonly<Record<string, string>> = {}) {
+    const back = randomBytes(1_000);
+    destination.answer = (_request, response) =>
+      void response.writeHead(200, { 'Content-Type': type, ...more }).end(back);
+    const key = String(await keyOf(backend));
+    const headers = { 'SVC-PROXY-URL': destination.url, 'SVC-API-KEY': key, 'Content-Type': type, ...more };
+    const answer = await new Promise<IncomingMessage>((resolve, reject) =>
+      httpRequest(`${vault.url}/proxy`, { method: 'POST', headers }, resolve).on('error', reject).end(body),
+    );
+    expect([answer.statusCode, Buffer.concat(await answer.toArray()).equals(back)]).toEqual([200, true]);
+    const [arrived] = destination.arrived.splice(0);
+    expect(arrived?.headers['content-type']).toBe(type);
+    return arrived?.body ?? Buffer.of();
+  }
+
+  it('is filled as a form, as XML and as text, by the rules of each', async () => {
+    const id = await newToken({ type: 'token', data: `a & b=<"c"> ü` });
+    const form = await arrivedOf('application/x-www-form-urlencoded', `x=1&name={{+${id}+}}&y=%7B`);
+    expect(form.toString()).toBe('x=1&name=a+%26+b%3D%3C%22c%22%3E+%C3%BC&y=%7B');
+    const xml = await arrivedOf('application/soap+xml; charset=utf-8', `<n a="{{ ${id} }}">{{${id}}}</n>`);
+    const written = 'a &amp; b=&lt;&quot;c&quot;&gt; ü';
+    expect(xml.toString()).toBe(`<n a="${written}">${written}</n>`);
+    expect((await arrivedOf('text/csv', `1;{{ ${id} }}`)).toString()).toBe(`1;a & b=<"c"> ü`);
+  });
+
+  it('of another type, or compressed, goes on byte for byte, and so does each answer', async () => {
+    const bytes = Buffer.concat([randomBytes(70_000), Buffer.from(`{{ ${card.id} }}`)]);
+    expect((await arrivedOf('application/octet-stream', bytes)).equals(bytes)).toBe(true);
+    expect((await arrivedOf('multipart/form-data; boundary=b', bytes)).equals(bytes)).toBe(true);
+    const text = `{"card": "{{ ${card.id} }}"}`;
+    const packed = await arrivedOf('application/json', gzipSync(text), { 'Content-Encoding': 'gzip' });
+    expect(gunzipSync(packed).toString()).toBe(text);
+  });
+});
+
 /** The client does not expose its key, so a new key is made for requests without the client. */
 let plainKey: string | undefined;
 async function keyOf(_client: Client): Promise<string | undefined> {
@@ -237,6 +275,15 @@ describe('a destination that fails', () => {
     await waitUntil(async () => (await messagesOf(answer.trace)).includes('Proxy failed: network'), {
       what: 'the log',
     });
+  });
+
+  it('may be slow before and within its answer, which arrives whole', async () => {
+    destination.answer = (_request, response) => {
+      setTimeout(() => response.write('slow'), 1_500);
+      setTimeout(() => response.end('ly'), 3_000);
+    };
+    const answer = await proxy('GET');
+    expect([answer.status, answer.text]).toEqual([200, 'slowly']);
   });
 
   it('is cut where it breaks off, so that the answer does not look whole', async () => {
@@ -334,6 +381,37 @@ describe('a token', () => {
     expect(destination.arrived).toEqual([]);
     // A standard plan without a list may send anywhere.
     expect((await proxy('GET', { by: stranger })).status).toBe(200);
+  });
+
+  it('counts as it is outside open transactions, also for a request that names one', async () => {
+    const enlisted = async (method: string, path: string, body?: object) => {
+      const { id } = (await backend.expect<{ id: string }>(201, 'POST', '/transactions')).body;
+      const headers = { 'SVC-TRANSACTION-ID': id };
+      const answer = await backend.request<Token>(method, path, { headers, ...(body && { body }) });
+      return { id, headers, token: answer.body };
+    };
+    const open = await enlisted('POST', '/tokens', { type: 'token', data: 'not committed' });
+    const asked = { body: { v: `{{ ${open.token.id} }}` } };
+    for (const headers of [{}, open.headers]) {
+      const answer = await proxy('POST', { ...asked, headers });
+      expect([answer.status, answer.body.errors]).toEqual([
+        400,
+        { body: [`names a token that does not exist: ${open.token.id}`] },
+      ]);
+    }
+    await backend.expect(200, 'POST', `/transactions/${open.id}/commit`);
+    expect((await proxy('POST', asked)).status).toBe(200);
+
+    const kept = await newToken({ type: 'token', data: 'still there' });
+    const deleting = await enlisted('DELETE', `/tokens/${kept}`);
+    expect((await proxy('POST', { body: [`{{ ${kept} }}`], headers: deleting.headers })).status).toBe(200);
+    await backend.expect(200, 'POST', `/transactions/${deleting.id}/commit`);
+    expect((await use(kept)).status).toBe(400);
+    expect(destination.arrived.map(({ body }) => body.toString())).toEqual([
+      '{"v":"not committed"}',
+      '["still there"]',
+    ]);
+    expect(JSON.stringify(destination.arrived.map(({ headers }) => headers))).not.toContain('transaction');
   });
 
   it('whose value would begin a header of its own is 422; nothing is sent', async () => {
