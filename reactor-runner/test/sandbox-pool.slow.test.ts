@@ -58,6 +58,13 @@ describe('the pool', () => {
     expect(after.some((pid) => !before.has(pid))).toBe(true);
   });
 
+  it('begins one run in each 8 ms after the first 16, of a tenant beside others', async () => {
+    const test = await pool({ present: { isAlone: () => false } });
+    const begunMs = performance.now();
+    for (let runs = 0; runs < 116; runs += 1) await test.run(trivial);
+    expect(performance.now() - begunMs).toBeGreaterThanOrEqual(99 * 8);
+  });
+
   it('replaces a child after its number of runs', async () => {
     const test = await pool({ limits: { runsPerChild: 3 }, maxChildren: 1, spares: 1 });
     const pids = new Set<number>();

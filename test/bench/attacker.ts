@@ -6,6 +6,7 @@ import { parentPort, Worker, workerData } from 'node:worker_threads';
 import { createClient } from '@token-vault/test-support';
 import { strikeOn } from '../neighbours/attack.ts';
 import { attacks } from '../neighbours/index.ts';
+import { startSink } from './sink.ts';
 
 interface Target {
   readonly attack: string;
@@ -22,6 +23,8 @@ export interface Strikes {
 
 export interface Attacker {
   begin(): void;
+  /** Begins the same strikes on a server that is not the vault. Nothing begins for an attack without `sink`. */
+  beginOnSink(): void;
   /** Waits for the running strikes to end. */
   stop(): Promise<Strikes>;
   end(): Promise<void>;
@@ -35,6 +38,7 @@ export async function startAttacker(target: Target): Promise<Attacker> {
   await next();
   return {
     begin: () => worker.postMessage('begin'),
+    beginOnSink: () => worker.postMessage('begin on sink'),
     stop: () => {
       worker.postMessage('stop');
       return next();
@@ -50,11 +54,16 @@ async function attack(port: NonNullable<typeof parentPort>, target: Target): Pro
   if (!chosen) throw new Error(`no attack has the name ${target.attack}`);
   os.setPriority(os.constants.priority.PRIORITY_LOW);
   const { url, managementKey } = target;
-  const strike = await chosen.prepare({ url, manager: createClient(url, managementKey) });
+  const manager = createClient(url, managementKey);
+  const strike = await chosen.prepare({ url, manager });
+  const sink = chosen.sink === undefined ? undefined : await startSink(chosen.sink);
+  const strikeOnSink = sink === undefined ? undefined : await chosen.prepare({ url: sink, manager });
   port.postMessage('ready');
   let onslaught = strikeOn(strike, 0);
   for await (const [order] of on(port, 'message') as AsyncIterable<[string]>) {
     if (order === 'begin') onslaught = strikeOn(strike, chosen.atOnce);
+    else if (order === 'begin on sink')
+      onslaught = strikeOn(strikeOnSink ?? strike, strikeOnSink ? chosen.atOnce : 0);
     else {
       await onslaught.stop();
       const answers = [...onslaught.answers].map(([status, count]) => [String(status), count] as const);

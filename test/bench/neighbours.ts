@@ -29,7 +29,10 @@ interface NeighbourRow {
 
 type Vault = Pick<StandaloneProcess, 'url' | 'dataDir'>;
 
-/** Alone and beside the attack in turn, so that both run on the same state of the machine. The medians by p99. */
+/**
+ * Alone and beside the attack in turn, so that both run on the same state of the machine. The medians by p99. Of an attack with `sink`, alone
+ * is beside its client.
+ */
 async function measure(attack: Attack, vault: Vault, job: Job, rounds: number): Promise<NeighbourRow> {
   const attacker = await startAttacker({
     attack: attack.name,
@@ -41,7 +44,10 @@ async function measure(attack: Attack, vault: Vault, job: Job, rounds: number): 
   const answers = new Map<string, number>();
   let [strikes, milliseconds] = [0, 0];
   for (let round = 0; round < rounds; round += 1) {
+    attacker.beginOnSink();
+    await new Promise((resolve) => setTimeout(resolve, lead));
     alone.push(await load(job));
+    await attacker.stop();
     const begun = performance.now();
     attacker.begin();
     await new Promise((resolve) => setTimeout(resolve, lead));
@@ -79,12 +85,14 @@ function report(rows: readonly NeighbourRow[]): string {
   return [
     `90 % masked reads and 10 % creates by ${connections} connections of one tenant, in turn alone and beside each attack of another tenant;`,
     'medians by p99. The aim is p99 × ≤ 2. The attacker’s own work is on the same processors, with the lowest priority.',
+    'With *: alone is beside the same client, whose requests go to a server that is not the vault.',
     '',
     '| attack | line | alone | p50 ms | p99 ms | beside | p50 ms | p99 ms | p99 × | refused | strikes/s | their answers |',
     '| :-- | :-- | --: | --: | --: | --: | --: | --: | --: | --: | --: | :-- |',
     ...rows.map((row) => {
       const { attack, alone, beside } = row;
-      const cells = [attack.name, attack.line, of(alone), of(beside), factorOf(row).toFixed(2)];
+      const name = `${attack.name}${attack.sink === undefined ? '' : ' *'}`;
+      const cells = [name, attack.line, of(alone), of(beside), factorOf(row).toFixed(2)];
       const rest = [beside.failures, row.strikesPerSecond.toFixed(1), row.answers];
       return `| ${[...cells, ...rest].join(' | ')} |`;
     }),

@@ -24,6 +24,11 @@ export interface Attack {
   readonly statuses: readonly number[];
   /** One of these statuses, which a limit gives. The attack counts as started when it has occurred. */
   readonly limit?: number;
+  /**
+   * The client of the attack takes much of the machine, whatever the vault does. So the bench measures the neighbour alone while the same
+   * client sends its requests to another server (`test/bench/sink.ts`), which answers each by this status at once and closes the connection.
+   */
+  readonly sink?: number;
   /** Prepares the attack. */
   prepare(place: Place): Promise<Strike>;
 }

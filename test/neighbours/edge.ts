@@ -135,6 +135,7 @@ export const edgeAttacks: readonly Attack[] = [
     atOnce: 800,
     statuses: [401, 429],
     limit: 429,
+    sink: 401,
     prepare: async ({ url }) => stall(undefined, url),
   },
   {
@@ -143,6 +144,7 @@ export const edgeAttacks: readonly Attack[] = [
     atOnce: 200,
     statuses: [408, 503],
     limit: 503,
+    sink: 503,
     prepare: async (place) => stall((await makeCaller(place)).key, place.url),
   },
   {

@@ -3,6 +3,7 @@ import { DomainError, UnavailableError } from '@token-vault/contracts';
 import { hashApiKey } from '@token-vault/crypto';
 import type { Response } from 'express';
 import { RequestAbortedError } from './body.ts';
+import { HeldRefusals, type Leaving, type Pause } from './held-refusals.ts';
 
 /** 429, with the time after which the client may try again. */
 export class RateLimitedError extends DomainError {
@@ -20,6 +21,7 @@ export interface RateLimitOptions {
   readonly failuresPerMinute?: number;
   /** Monotonic milliseconds. */
   readonly nowMs?: () => number;
+  readonly pause?: Pause;
   /** Maximum number of callers, addresses and keys in memory. */
   readonly maxEntries?: number;
 }
@@ -29,8 +31,8 @@ export interface RateLimits {
    * Looks a key up by `find`, and counts a failure for its address. A request with a valid key never gets 429 because of other requests
    * from its address. Few keys that the process does not know are looked up at once; addresses take turns.
    * @param client - the response; a look-up that waits ends when it is closed
-   * @throws RateLimitedError instead of returning a failure, when its address has too many; UnavailableError when thousands of its address
-   * wait
+   * @throws RateLimitedError instead of returning a failure, when its address has too many; without a key after a second. UnavailableError
+   * when thousands of its address wait
    */
   look<Found extends { readonly kind: string }>(
     address: string | undefined,
@@ -119,12 +121,6 @@ const maxWaiting = 40_000;
 const tooManyLookUps = () =>
   new UnavailableError('Too many API keys wait to be looked up. Nothing was done; try again.');
 
-/** The response: it closes when the client disconnects. */
-interface Leaving {
-  once(event: 'close', listener: () => void): unknown;
-  off(event: 'close', listener: () => void): unknown;
-}
-
 /** Look-ups of keys that the process does not know. Addresses take turns. */
 class LookUps {
   readonly #places: FairPlaces;
@@ -193,11 +189,13 @@ export function createRateLimits(options: RateLimitOptions = {}): RateLimits {
     failuresPerMinute = defaultFailuresPerMinute,
     nowMs = () => performance.now(),
     maxEntries = 20_000,
+    pause,
   } = options;
   const requests = new WindowCounter(maxEntries);
   const failures = new WindowCounter(maxEntries);
   const goodKeys = new LatestKeys(maxEntries);
   const lookUps = new LookUps();
+  const refusals = new HeldRefusals(pause);
   const policy = `"caller";q=${requestsPerMinute};w=${windowMs / 1000}`;
 
   return {
@@ -212,9 +210,9 @@ export function createRateLimits(options: RateLimitOptions = {}): RateLimits {
       if (failuresPerMinute === 0) return found;
       // Counted before it is compared, so that failures of look-ups at the same time cannot pass together.
       const window = failures.add(group, nowMs());
-      if (window.count > failuresPerMinute)
-        throw new RateLimitedError(tooManyFailures, secondsUntil(window, nowMs()));
-      return found;
+      if (window.count <= failuresPerMinute) return found;
+      if (hash === undefined) await refusals.hold(client);
+      throw new RateLimitedError(tooManyFailures, secondsUntil(window, nowMs()));
     },
 
     passed({ id, keyHash }, response) {

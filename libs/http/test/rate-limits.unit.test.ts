@@ -81,7 +81,8 @@ describe('an address with too many failed authentications', () => {
   });
 
   it('uses no more memory than allowed, for any number of addresses', async () => {
-    const limits = createRateLimits({ failuresPerMinute: 1, maxEntries: 3, nowMs: () => 0 });
+    const pause = () => Promise.resolve();
+    const limits = createRateLimits({ failuresPerMinute: 1, maxEntries: 3, nowMs: () => 0, pause });
     const fail = (address: string) => limits.look(address, undefined, () => Promise.resolve(undefined));
     for (const address of ['1', '2', '3', '4']) await fail(address);
     await expect(fail('3')).rejects.toThrow('Too many failed authentications');
@@ -109,6 +110,53 @@ describe('an address with too many failed authentications', () => {
     expect(await good).toEqual({ kind: 'authenticated' });
     expect(new Set(await Promise.all(flood))).toEqual(new Set(['rate_limited']));
     expect(most).toBeLessThanOrEqual(4);
+  });
+});
+
+describe('requests without a key, from an address with too many failures', () => {
+  const none = () => Promise.resolve(undefined);
+
+  /** Pauses that end when the test says so. */
+  function pauses() {
+    const open: { readonly ms: number; readonly end: () => void }[] = [];
+    const pause = (ms: number, signal: AbortSignal) =>
+      new Promise<void>((resolve, reject) => {
+        open.push({ ms, end: resolve });
+        signal.addEventListener('abort', () => reject(new Error('aborted')));
+      });
+    return { open, pause };
+  }
+
+  it('wait a second for their refusal; those with a key, and the first ones, do not', async () => {
+    const { open, pause } = pauses();
+    const limits = createRateLimits({ failuresPerMinute: 2, nowMs: () => 0, pause });
+    await limits.look('a', undefined, none);
+    await limits.look('a', undefined, none);
+    await expect(limits.look('a', 'a bad key', none)).rejects.toThrow('Too many failed');
+    expect(open).toEqual([]);
+    const refused = limits.look('a', undefined, none);
+    await expect(limits.look('b', undefined, none)).resolves.toBeUndefined();
+    expect(open.map(({ ms }) => ms)).toEqual([1_000]);
+    open[0]?.end();
+    await expect(refused).rejects.toThrow('Too many failed');
+  });
+
+  it('are refused at once while a thousand wait, until one of their clients leaves', async () => {
+    const { open, pause } = pauses();
+    const limits = createRateLimits({ failuresPerMinute: 1, nowMs: () => 0, pause });
+    await limits.look('a', undefined, none);
+    const clients = Array.from({ length: 1_000 }, () => new EventEmitter());
+    const held = clients.map((client) => limits.look('a', undefined, none, client));
+    await expect(limits.look('a', undefined, none)).rejects.toThrow('Too many failed');
+    expect(open).toHaveLength(1_000);
+    clients[0]?.emit('close');
+    await expect(held[0]).rejects.toThrow('Too many failed');
+    const next = limits.look('a', undefined, none);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(open).toHaveLength(1_001);
+    open.forEach(({ end }) => end());
+    for (const refusal of [...held.slice(1), next]) await expect(refusal).rejects.toThrow('Too many failed');
+    expect(clients.map((client) => client.listenerCount('close'))).toEqual(clients.map(() => 0));
   });
 });
 

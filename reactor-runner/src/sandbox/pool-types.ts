@@ -1,3 +1,4 @@
+import type { PresentTenants } from '@token-vault/batching';
 import type { AccountRange } from './child-accounts.ts';
 import type { RunRequest } from './job.ts';
 import type { SandboxLimits } from './limits.ts';
@@ -23,6 +24,8 @@ export interface SandboxPoolOptions {
   readonly maxQueuedPerTenant?: number;
   /** A tenant whose code ends its processes gets one new process in this time. Default: 2 s. */
   readonly lossEachMs?: number;
+  /** Whether other tenants use the process. By default those of the process. */
+  readonly present?: Pick<PresentTenants, 'isAlone'>;
   /** Ends the probe of the walls while the pool starts. */
   readonly signal?: AbortSignal;
   readonly limits?: Partial<SandboxLimits>;

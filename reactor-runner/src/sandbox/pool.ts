@@ -1,4 +1,3 @@
-import { createAllowance, type Allowance } from './allowance.ts';
 import { sandboxBundle } from './bundle.ts';
 import { JobQueue } from './job-queue.ts';
 import type { Job, RunRequest } from './job.ts';
@@ -10,6 +9,7 @@ import type { CompileOutcome, RunOutcome } from './outcome.ts';
 import { createPriorities } from './priorities.ts';
 import { parseInTurn } from './large-json.ts';
 import { readCompileOutcome, readRunOutcome } from './read-outcome.ts';
+import { RunPauses } from './run-pauses.ts';
 import { Slots, type SlotsEvents } from './slots.ts';
 import { createChildAccounts, defaultAccountRange } from './child-accounts.ts';
 import { childCommand } from './child-command.ts';
@@ -24,13 +24,6 @@ const startingAtOnce = 2;
 /** A tenant with a child waits this long for it before it gets a second: most runs end sooner than a start takes. */
 const expandAfterMs = 8;
 const compileTimeoutMs = 2_000;
-/**
- * A start costs 175 ms of CPU time. A tenant whose code ends its children gets this many starts at once, and then one
- * each two seconds. Only its own runs wait for them.
- */
-const lossesAtOnce = 8;
-const defaultLossEachMs = 2_000;
-
 /** Starts a pool. Takes about a second: bundling, the probe of the walls, the first children. */
 export async function createSandboxPool(options: SandboxPoolOptions = {}): Promise<SandboxPool> {
   const limits = { ...defaultSandboxLimits, ...options.limits };
@@ -63,7 +56,7 @@ class Pool implements SandboxPool {
   readonly #walls: Walls;
   readonly #slots: Slots;
   readonly #queue: JobQueue;
-  readonly #losses: Allowance;
+  readonly #pauses: RunPauses;
   readonly #places: Places;
   readonly #settings: Required<
     Pick<SandboxPoolOptions, 'idleMs' | 'maxQueued' | 'maxQueuedPerTenant' | 'spares'>
@@ -83,12 +76,12 @@ class Pool implements SandboxPool {
     const { spares = 2, idleMs = 30_000, maxQueued = 5_000, maxQueuedPerTenant = 1_000 } = options;
     this.#settings = { spares: Math.min(spares, places.cpu), idleMs, maxQueued, maxQueuedPerTenant };
     this.#places = places;
-    this.#losses = createAllowance(lossesAtOnce, options.lossEachMs ?? defaultLossEachMs);
+    this.#pauses = new RunPauses(options);
     this.#limits = limits;
     this.#walls = walls;
     this.#slots = slots({
       onChange: () => this.#place(),
-      onLoss: (tenantId) => this.#losses.spend(tenantId),
+      onLoss: (tenantId) => this.#pauses.lost(tenantId),
       onStartFailures: () => {
         options.report?.({ kind: 'children-do-not-start' });
         this.#queue.clear().forEach((job) => job.settle({ kind: 'killed', console: emptyConsole }));
@@ -199,13 +192,12 @@ class Pool implements SandboxPool {
       (slot) => slot.state === 'busy' && slot.tenantId === tenantId && !isWaiting(slot),
     );
     const warm = this.#slots.freshest((slot) => slot.tenantId === tenantId);
-    if (warm === undefined) {
-      const queuedMs = performance.now() - job.queuedAt;
-      const waitMs = Math.max(this.#losses.waitMs(tenantId), own > 0 ? expandAfterMs - queuedMs : 0);
-      if (waitMs > 0) {
-        this.#placeAfter(waitMs);
-        return false;
-      }
+    const queuedMs = performance.now() - job.queuedAt;
+    const expandMs = warm === undefined && own > 0 ? expandAfterMs - queuedMs : 0;
+    const waitMs = Math.max(expandMs, this.#pauses.waitMs(job, warm === undefined));
+    if (waitMs > 0) {
+      this.#placeAfter(waitMs);
+      return false;
     }
     const slot = warm ?? this.#slots.freshest((each) => each.tenantId === undefined);
     if (slot === undefined) {
@@ -213,6 +205,7 @@ class Pool implements SandboxPool {
       return false;
     }
     job.isLent = isLent;
+    this.#pauses.begun(tenantId);
     this.#slots.execute(slot, job);
     return true;
   }
