@@ -18,7 +18,7 @@ const fetchOf =
     const permit = async () => {
       const headers = await request.permit?.();
       const { principal } = (await context.renewed()) ?? context;
-      if (!url || !mayFetch(proxy, url, principal.tenant))
+      if (!url || !mayFetch(proxy, url, principal))
         throw new Error('the destination is not among those of the proxy');
       return headers;
     };

@@ -1,4 +1,3 @@
-import type { TenantContext } from '@token-vault/access';
 import {
   coversDestination,
   parseDestinations,
@@ -6,7 +5,7 @@ import {
   withoutProxyKeys,
   type RawRequest,
 } from '@token-vault/contracts';
-import { isAllowed } from './destination.ts';
+import { isAllowed, type Sender } from './destination.ts';
 
 /** A proxy as the log has it. */
 export interface ConfiguredProxy {
@@ -58,10 +57,10 @@ export const urlOf = (proxy: ConfiguredProxy, { path }: RawRequest): URL =>
 /** The request without the key of the proxy. */
 export const withoutKey = (raw: RawRequest): RawRequest => ({ ...raw, query: withoutProxyKeys(raw.query) });
 
-/** Whether code of the proxy may send a request to the URL: within the list of the proxy and that of the tenant. */
-export function mayFetch(proxy: ConfiguredProxy, url: URL, tenant: TenantContext): boolean {
-  if (!isAllowed(url, tenant)) return false;
+/** Whether code of the proxy may send a request to the URL: within the list of the proxy and those of the tenant. */
+export function mayFetch(proxy: ConfiguredProxy, url: URL, sender: Sender): boolean {
+  if (!isAllowed(url, sender, proxy)) return false;
   const patterns = proxy.destinations.flatMap((each) => parseDestinations(each) ?? []);
-  const isOpen = patterns.length === 0 && tenant.plan !== 'enterprise';
+  const isOpen = patterns.length === 0 && sender.tenant.plan !== 'enterprise';
   return isOpen || url.origin === new URL(proxy.destination).origin || coversDestination(patterns, url);
 }

@@ -1,6 +1,7 @@
-import type { TenantContext } from '@token-vault/access';
+import type { Principal } from '@token-vault/access';
 import { isIP } from 'node:net';
 import {
+  applicationDestinationsSetting,
   coversDestination,
   FieldForbiddenError,
   holdsCardNumber,
@@ -37,19 +38,40 @@ function requestedUrl(headers: RawRequest['headers']): URL {
   return url;
 }
 
-/** Whether the tenant allows the URL (its setting `proxy_destinations`). On an enterprise plan an empty list allows nothing. */
-export function isAllowed(url: URL, { plan, settings }: TenantContext): boolean {
-  const patterns = parseDestinations(settings[proxyDestinationsSetting] ?? '') ?? [];
-  const isOpen = patterns.length === 0 && plan !== 'enterprise';
-  return isOpen || coversDestination(patterns, url);
+/** A caller whose request goes to another server. */
+export type Sender = Pick<Principal, 'tenant' | 'applicationId' | 'authorizedBy'>;
+
+/** Code of a proxy acts by the rights of the proxy's application, so its list counts too. */
+interface Through {
+  readonly applicationId: string | undefined;
 }
 
+/** The setting that does not allow the URL. On an enterprise plan an empty list of the tenant allows nothing. */
+function refusingSetting(url: URL, sender: Sender, proxy?: Through): string | undefined {
+  const { plan, settings } = sender.tenant;
+  const patternsOf = (list: string) => parseDestinations(list) ?? [];
+  const ofTenant = patternsOf(settings[proxyDestinationsSetting] ?? '');
+  const isOpen = ofTenant.length === 0 && plan !== 'enterprise';
+  if (!isOpen && !coversDestination(ofTenant, url)) return proxyDestinationsSetting;
+  const applications = [sender.applicationId, sender.authorizedBy, proxy?.applicationId];
+  const isRefused = applications.some((id) => {
+    const own = id === undefined ? undefined : settings[applicationDestinationsSetting(id)];
+    return own !== undefined && !coversDestination(patternsOf(own), url);
+  });
+  return isRefused ? applicationDestinationsSetting('<application id>') : undefined;
+}
+
+/** Whether the tenant allows the URL to the applications of a request: that of its caller, and that of the proxy. */
+export const isAllowed = (url: URL, sender: Sender, proxy: Through): boolean =>
+  refusingSetting(url, sender, proxy) === undefined;
+
 /** @throws FieldForbiddenError naming the field that gave the URL */
-export function requireAllowed(url: URL, tenant: TenantContext, field: string): void {
-  if (!isAllowed(url, tenant))
+export function requireAllowed(url: URL, sender: Sender, field: string, proxy?: Through): void {
+  const setting = refusingSetting(url, sender, proxy);
+  if (setting !== undefined)
     throw new FieldForbiddenError(
       [field],
-      `is not among the destinations of the tenant (setting ${proxyDestinationsSetting})`,
+      `is not among the destinations that the tenant allows (setting ${setting})`,
     );
 }
 
@@ -57,8 +79,8 @@ export function requireAllowed(url: URL, tenant: TenantContext, field: string): 
  * The URL of the request, if the tenant allows it. The egress broker checks the address when it connects.
  * @throws ValidationError, FieldForbiddenError
  */
-export function destinationOf({ headers }: RawRequest, tenant: TenantContext): URL {
+export function destinationOf({ headers }: RawRequest, sender: Sender): URL {
   const url = requestedUrl(headers);
-  requireAllowed(url, tenant, header);
+  requireAllowed(url, sender, header);
   return url;
 }

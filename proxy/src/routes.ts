@@ -18,7 +18,7 @@ import {
 } from '@token-vault/operations';
 import { CustomAnswerError, ProxyCode, type CodeDependencies, type TakenTokens } from './code.ts';
 import { urlOf, withoutKey, type ConfiguredProxy } from './configured.ts';
-import { destinationOf, requireAllowed } from './destination.ts';
+import { destinationOf, requireAllowed, type Sender } from './destination.ts';
 import { Exchange, outcomeOf } from './exchange.ts';
 import { readOutgoing, withoutEmptyBody, type Outgoing } from './outgoing.ts';
 import { asRefusal, Refusals } from './refusal.ts';
@@ -60,9 +60,9 @@ class Proxy {
 
   async invoke(raw: RawRequest, context: RequestContext): Promise<Answer> {
     const { tenant } = context.principal;
-    const destination = this.#observingRefusal(() => destinationOf(raw, tenant));
+    const destination = this.#observingRefusal(() => destinationOf(raw, context.principal));
     const template = await readOutgoing(raw, destination, tenant.id);
-    const requireStanding = ({ principal }: RequestContext) => void destinationOf(raw, principal.tenant);
+    const requireStanding = ({ principal }: RequestContext) => void destinationOf(raw, principal);
     return this.#within({ raw, destination, template, requireStanding }, context);
   }
 
@@ -71,11 +71,12 @@ class Proxy {
     const { tenant } = context.principal;
     const proxy = await this.#dependencies.findProxy(tenant.id, id);
     const destination = urlOf(proxy, given);
-    this.#observingRefusal(() => requireAllowed(destination, tenant, 'destination'));
+    const requireListed = (sender: Sender) => requireAllowed(destination, sender, 'destination', proxy);
+    this.#observingRefusal(() => requireListed(context.principal));
     const raw = withoutKey(given);
     const template = await readOutgoing(raw, destination, tenant.id);
     const requireStanding = async ({ principal }: RequestContext) => {
-      requireAllowed(destination, principal.tenant, 'destination');
+      requireListed(principal);
       const { revision } = await this.#dependencies.findProxy(tenant.id, id);
       if (revision !== proxy.revision)
         throw new ConflictError('conflict', 'The proxy was changed while the request was under way.');

@@ -1,8 +1,15 @@
-import { DomainError, parseDestinations, type Plan } from '@token-vault/contracts';
+import { DomainError, parseDestinations, updateTenantBody, type Plan } from '@token-vault/contracts';
 import { describe, expect, it } from 'vitest';
-import { destinationOf } from '../src/destination.ts';
+import { destinationOf, isAllowed } from '../src/destination.ts';
 
-function ask(url: string | readonly string[], plan: Plan = 'standard', list?: string): string {
+const sender = { applicationId: 'caller', authorizedBy: 'authorizer' };
+
+function ask(
+  url: string | readonly string[],
+  plan: Plan = 'standard',
+  list?: string,
+  others: Readonly<Record<string, string>> = {},
+): string {
   const headers = [url].flat().map((value) => ['Svc-Proxy-Url', value] as const);
   const raw = {
     method: 'GET',
@@ -12,9 +19,9 @@ function ask(url: string | readonly string[], plan: Plan = 'standard', list?: st
     body: Buffer.alloc(0),
     signal: new AbortController().signal,
   };
-  const settings: Record<string, string> = list === undefined ? {} : { proxy_destinations: list };
+  const settings = { ...(list === undefined ? {} : { proxy_destinations: list }), ...others };
   try {
-    return destinationOf(raw, { id: 't', plan, settings }).href;
+    return destinationOf(raw, { ...sender, tenant: { id: 't', plan, settings } }).href;
   } catch (error) {
     if (error instanceof DomainError) return `${error.status} ${Object.keys(error.errors ?? {}).join()}`;
     throw error;
@@ -108,5 +115,60 @@ describe('the destinations of a tenant', () => {
     'https://api.test https',
   ])('cannot be %s', (text) => {
     expect(parseDestinations(text)).toBeUndefined();
+  });
+});
+
+describe('the destinations of an application', () => {
+  const [api, other] = ['https://api.test', 'https://other.test'];
+  const own = (list: string, id = 'caller') => ({ [`proxy_destinations.${id}`]: list });
+
+  it('are those of its own list that the tenant allows', () => {
+    for (const plan of ['standard', 'enterprise'] as const) {
+      expect(ask(api, plan, `${api} ${other}`, own(api))).toBe(`${api}/`);
+      expect(ask(other, plan, `${api} ${other}`, own(api))).toBe('403 SVC-PROXY-URL');
+      expect(ask(other, plan, api, own(`${api} ${other}`))).toBe('403 SVC-PROXY-URL');
+    }
+    expect(ask(api, 'enterprise', undefined, own(api))).toBe('403 SVC-PROXY-URL');
+    expect([ask(api, 'standard', undefined, own(api)), ask(other, 'standard', undefined, own(api))]).toEqual([
+      `${api}/`,
+      '403 SVC-PROXY-URL',
+    ]);
+  });
+
+  it('are none when its list is empty', () => {
+    expect(ask(api, 'standard', api, own(''))).toBe('403 SVC-PROXY-URL');
+  });
+
+  it('do not concern others', () => {
+    expect(ask(api, 'standard', api, own('', 'another'))).toBe(`${api}/`);
+  });
+
+  it('of a session are within the list of the application that authorised it, too', () => {
+    expect(ask(other, 'standard', undefined, own(api, 'authorizer'))).toBe('403 SVC-PROXY-URL');
+  });
+
+  it('of a request through a proxy are within the list of the application of the proxy, too', () => {
+    const tenant = { id: 't', plan: 'standard', settings: own(api, 'of the proxy') } as const;
+    const allowed = [api, other].map((url) =>
+      isAllowed(new URL(url), { ...sender, tenant }, { applicationId: 'of the proxy' }),
+    );
+    expect(allowed).toEqual([true, false]);
+  });
+});
+
+describe('the settings of a tenant', () => {
+  const id = 'f1120019-b3c4-40ad-8ed5-9cc64b1132d8';
+  const faultsOf = (settings: Readonly<Record<string, string>>) =>
+    updateTenantBody.safeParse({ name: 't', settings }).error?.issues.map(({ path }) => path) ?? [];
+
+  it('have lists of destinations only under the ids of applications', () => {
+    expect(faultsOf({ [`proxy_destinations.${id}`]: 'https://api.test' })).toEqual([]);
+    for (const [name, list] of [
+      [`proxy_destinations.${id}`, 'api.test'],
+      [`proxy_destinations.${id.toUpperCase()}`, ''],
+      ['proxy_destinations.payments', ''],
+      ['proxy_destinations', 'api.test'],
+    ] as const)
+      expect(faultsOf({ [name]: list })).toEqual([['settings', name]]);
   });
 });

@@ -96,6 +96,15 @@ describe('a right that is withdrawn while the request is being recorded', () => 
     await endsUnsent();
   });
 
+  it('of its application to send to the destination: likewise', async () => {
+    const tenantId = randomUUID();
+    const caller = principalOf(tenantId);
+    const settings = { [`proxy_destinations.${caller.applicationId}`]: 'https://elsewhere.example' };
+    const narrowed = { ...caller, tenant: { ...caller.tenant, settings } };
+    await expect(openProxy()(tenantId, renewedTo(narrowed))).rejects.toMatchObject({ code: 'forbidden' });
+    await endsUnsent();
+  });
+
   it('of the whole caller: likewise', async () => {
     const gone = () => Promise.reject(new ForbiddenError('gone'));
     await expect(openProxy()(randomUUID(), gone)).rejects.toThrow('gone');

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { waitUntil } from '@token-vault/test-support';
 import { describe, expect, it } from 'vitest';
+import { nowhere } from '../world/proxies.ts';
 import { passDecisionTime } from '../world/receivers.ts';
 import { json, useProxies } from './configured-proxies.ts';
 
@@ -135,6 +136,54 @@ describe('a request through a configured proxy', () => {
       status: 403,
       body: { errors: { destination: [expect.anything()] } },
     });
+  });
+});
+
+describe('an application with destinations of its own', () => {
+  it('reaches no others, by its key, by that of a proxy of its own, and by code; the refusal is recorded', async () => {
+    const open = `${destination.url} ${nowhere}`;
+    const bound = await newApplication({ permissions: ['token:use'] });
+    const code = `module.exports = async () => {
+      await fetch('${destination.url}/by-code').catch(() => undefined);
+      return { raw: {} };
+    };`;
+    const ofProxy = { application: { id: bound.id } };
+    const [to, elsewhere] = [
+      await newProxy(ofProxy),
+      await newProxy({
+        ...ofProxy,
+        destination: nowhere,
+        destinations: [destination.url],
+        request: { code },
+      }),
+    ];
+    const { key } = await newKey(to);
+    const trace = 'refused-by-own-list';
+    const headers = { 'SVC-PROXY-URL': destination.url, 'SVC-TRACE-ID': trace };
+    const all = async () => {
+      const byUrl = await bound.client.request('POST', '/proxy', { headers });
+      const others = [await invoke(to, '', { by: bound.client }), await withKey(to, `?svc-proxy-key=${key}`)];
+      const through = [await invoke(to), await invoke(elsewhere)];
+      const arrived = destination.arrived.splice(0).map(({ url }) => url);
+      return [[byUrl, ...others, ...through].map(({ status }) => status), arrived];
+    };
+    const own = `proxy_destinations.${bound.id}`;
+    const everything = [
+      [200, 200, 200, 200, 502],
+      ['/', '/base', '/base', '/base', '/by-code'],
+    ];
+    expect(await all()).toEqual(everything);
+    await vault.setTenant({ proxy_destinations: open, [own]: nowhere });
+    try {
+      expect(await all()).toEqual([[403, 403, 403, 403, 502], []]);
+      expect((await logOf(trace)).map(({ message }) => message)).toContain('Proxy access denied');
+      const { backend } = proxies;
+      expect((await backend.client.request('POST', '/proxy', { headers })).status).toBe(200);
+    } finally {
+      await vault.setTenant({ proxy_destinations: open });
+    }
+    destination.arrived.length = 0;
+    expect(await all()).toEqual(everything);
   });
 });
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { parseDestinations } from '../destinations.ts';
+import { isUuid } from '../ids.ts';
 import { permissionName } from '../permissions.ts';
 import { boundedMap, optional, text } from '../text.ts';
 import { accessRules } from './access-rules.ts';
@@ -22,6 +23,10 @@ export const isCount = (value: string): boolean => /^(0|[1-9]\d{0,6})$/.test(val
  * tenants may send requests to any server.
  */
 export const proxyDestinationsSetting = 'proxy_destinations';
+const ofApplication = `${proxyDestinationsSetting}.`;
+/** Where requests of proxies may go by the rights of one application, within the list of the tenant. An empty list allows no server. */
+export const applicationDestinationsSetting = (applicationId: string): string =>
+  ofApplication + applicationId;
 
 /** The URL to which reveals by rules with `break_glass` are reported (docs/reference/reasons.md). */
 export const securityWebhookSetting = 'security_webhook_url';
@@ -34,6 +39,17 @@ const isWebhookUrl = (value: string): boolean => {
   );
 };
 
+/** A list under a misspelt id would restrict no application. */
+function faultOfDestinations(name: string, value: string): string | undefined {
+  const id = name.startsWith(ofApplication) ? name.slice(ofApplication.length) : undefined;
+  if (id === undefined && name !== proxyDestinationsSetting) return undefined;
+  if (id !== undefined && !(isUuid(id) && id === id.toLowerCase()))
+    return `must be ${ofApplication} and the id of an application`;
+  return parseDestinations(value) === undefined
+    ? 'must be https://host, https://host:port or https://*.example.com, separated by commas'
+    : undefined;
+}
+
 const checkedSettings = tenantSettings
   .refine((settings) => isCount(settings[dataMissesPerMinuteSetting] ?? '0'), {
     path: [dataMissesPerMinuteSetting],
@@ -43,9 +59,11 @@ const checkedSettings = tenantSettings
     path: [securityWebhookSetting],
     message: 'must be an https URL without user and password',
   })
-  .refine((settings) => parseDestinations(settings[proxyDestinationsSetting] ?? '') !== undefined, {
-    path: [proxyDestinationsSetting],
-    message: 'must be https://host, https://host:port or https://*.example.com, separated by commas',
+  .superRefine((settings, context) => {
+    for (const [name, value] of Object.entries(settings)) {
+      const message = faultOfDestinations(name, value);
+      if (message !== undefined) context.addIssue({ code: 'custom', path: [name], message });
+    }
   });
 export const updateTenantBody = z.object({ name: entityName, settings: optional(checkedSettings) });
 
