@@ -4,12 +4,14 @@ import {
   createDataDirectory,
   createTestPool,
   eventStoreDoubleOf,
+  hasDouble,
   plainApplication,
   removeDataDirectory,
   resultOf,
   runCommand,
   startStandaloneProcess,
   type StandaloneProcess,
+  testStack,
 } from '@token-vault/test-support';
 import type { Pool } from 'pg';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
@@ -112,24 +114,28 @@ it.each([
   await resultOf(dataDir, 'projections', 'rebuild', name);
 });
 
-it('an event that was altered is named', async () => {
-  const before = await resultOf(dataDir, 'audit', 'export', '--tenant', vault.credentials.tenant_id);
-  const events = before.trim().split('\n').map((line) => JSON.parse(line) as { type: string; position: string; data: string }); // prettier-ignore
-  const { position } =
-    events.find(({ type, data }) => type === 'ApplicationCreated' && data.includes('backend')) ?? {};
-  if (vault.eventStoreUrl)
-    await (await eventStoreDoubleOf(dataDir)).tell('alter ApplicationCreated backend Backend');
-  else
-    await pool.query(
-      `set session_replication_role = replica;
+// In Postgres any event can be altered, in EventStoreDB only those of the double.
+it.skipIf(testStack.startsWith('eventstoredb') && !hasDouble)(
+  'an event that was altered is named',
+  async () => {
+    const before = await resultOf(dataDir, 'audit', 'export', '--tenant', vault.credentials.tenant_id);
+    const events = before.trim().split('\n').map((line) => JSON.parse(line) as { type: string; position: string; data: string }); // prettier-ignore
+    const { position } =
+      events.find(({ type, data }) => type === 'ApplicationCreated' && data.includes('backend')) ?? {};
+    if (vault.eventStoreUrl)
+      await (await eventStoreDoubleOf(dataDir)).tell('alter ApplicationCreated backend Backend');
+    else
+      await pool.query(
+        `set session_replication_role = replica;
        update event_store.event set data = replace(data::text, 'backend', 'Backend')::json
          where type = 'ApplicationCreated' and data->>'name' = 'backend'`,
+      );
+    const found = await runCommand(dataDir, ['audit', 'verify']);
+    expect(found.code).toBe(1);
+    const place = `position ${position}, tenant ${vault.credentials.tenant_id}`;
+    expect(found.stdout).toMatch(
+      new RegExp(`^${place}: ApplicationCreated of \\S+, revision 0, is not what was signed$`, 'm'),
     );
-  const found = await runCommand(dataDir, ['audit', 'verify']);
-  expect(found.code).toBe(1);
-  const place = `position ${position}, tenant ${vault.credentials.tenant_id}`;
-  expect(found.stdout).toMatch(
-    new RegExp(`^${place}: ApplicationCreated of \\S+, revision 0, is not what was signed$`, 'm'),
-  );
-  expect(found.stderr).toMatch(/^vault: the log was altered: 1 findings in .+\n$/m);
-});
+    expect(found.stderr).toMatch(/^vault: the log was altered: 1 findings in .+\n$/m);
+  },
+);

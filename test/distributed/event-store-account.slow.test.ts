@@ -9,6 +9,7 @@ import { migrate } from '@token-vault/processes/migrations';
 import { schema } from '@token-vault/processes';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 
+// Always the double: a server of EVENTSTOREDB_SERVER has no accounts.
 let double: EventStoreDbDouble;
 let dataDir: string;
 

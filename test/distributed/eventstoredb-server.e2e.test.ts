@@ -1,31 +1,56 @@
-import { eventRegistry } from '@token-vault/contracts';
-import { startPosition } from '@token-vault/event-store';
+import { eventRegistry, type VaultEvent } from '@token-vault/contracts';
+import { startPosition, type EventStore } from '@token-vault/event-store';
 import { createEventStoreDbEventStore } from '@token-vault/event-store/eventstoredb';
-import { startEventStoreDouble } from '@token-vault/test-support';
+import { createDataDirectory, removeDataDirectory, startEventStoreDouble } from '@token-vault/test-support';
 import { execFileSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import { expect, it, onTestFinished, vi } from 'vitest';
 
 const program = path.join(import.meta.dirname, '../doubles/eventstoredb/server');
 
-it('a program of EVENTSTOREDB_SERVER gives the suites their server, which they may end and start again', async () => {
+const tenantId = randomUUID();
+const tenantDeleted = (): VaultEvent => ({
+  id: randomUUID(),
+  type: 'TenantDeleted',
+  version: 1,
+  data: { tenant_id: tenantId },
+  metadata: {
+    tenant_id: tenantId,
+    actor: { kind: 'system', id: 'test' },
+    trace_id: 'trace',
+    correlation_id: 'correlation',
+    occurred_at: '2026-01-01T00:00:00.000Z',
+  },
+});
+
+it('a program of EVENTSTOREDB_SERVER gives the suites their server, which they may kill, start again, and copy', async () => {
   vi.stubEnv('EVENTSTOREDB_SERVER', program);
-  onTestFinished(() => void vi.unstubAllEnvs());
+  const dataDir = await createDataDirectory();
+  onTestFinished(async () => {
+    vi.unstubAllEnvs();
+    await removeDataDirectory(dataDir);
+  });
+  const copy = path.join(dataDir, 'copy');
   const server = await startEventStoreDouble();
-  const head = async () => {
+  const within = async <Result>(work: (store: EventStore) => Promise<Result>) => {
     const { connectionString } = server;
     const store = createEventStoreDbEventStore({ registry: eventRegistry, connectionString });
-    try {
-      return await store.head();
-    } finally {
-      await store.close();
-    }
+    return work(store).finally(() => store.close());
   };
+  const head = () => within((store) => store.head());
+  const append = () => within((store) => store.append('a', [tenantDeleted()], 'any'));
   expect(await head()).toBe(startPosition);
+  const { position } = await append();
+  await server.tell(`save ${copy}`);
   await server.tell('down');
   await expect(head()).rejects.toThrow('unavailable');
   await server.tell('up');
-  expect(await head()).toBe(startPosition);
+  expect(await head()).toBe(position);
+  await append();
+  expect(await head()).not.toBe(position);
+  await server.tell(`load ${copy}`);
+  expect(await head()).toBe(position);
   await expect(server.tell('freeze')).rejects.toThrow('EVENTSTOREDB_SERVER');
   await server.stop();
   await expect(head()).rejects.toThrow('unavailable');

@@ -55,6 +55,7 @@ function openPostgres(url: string, pool: Pool): Log {
 
 const prefix = 'vault.';
 
+/** Always the double: nothing rewrites the log of a real server in place. */
 async function openEventStoreDb(): Promise<Log> {
   const double = await startEventStoreDbDouble();
   const { connectionString, log } = double;

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vit
 import { noted } from '../src/contract-suite/test-events.ts';
 import { collect, expectNothingUnhandled, follow, openOn } from './eventstoredb-fixture.ts';
 
+// Always the double: a server of EVENTSTOREDB_SERVER has no accounts.
 let double: EventStoreDbDouble;
 
 beforeEach(async () => {
@@ -29,6 +30,16 @@ describe('a server with accounts, by TLS at an IP address', () => {
     expect(await collect(store.readAll(startPosition))).toEqual(['a']);
     const subscription = follow(store);
     await waitUntil(() => subscription.texts().length === 1);
+  });
+
+  it('has written events of its own, which tell of its accounts, and its log is empty', async () => {
+    expect(double.log.events.map(({ stream }) => stream)).toEqual([
+      '$$$scavenges',
+      ...['admin', 'ops'].flatMap((name) => [`$$$user-${name}`, `$user-${name}`, '$users']),
+    ]);
+    const store = openAs('vault:right');
+    expect(await store.head()).toBe(startPosition);
+    expect(await collect(store.readAll(startPosition))).toEqual([]);
   });
 
   it.each([

@@ -10,6 +10,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { collect, expectNothingUnhandled, openOn } from './eventstoredb-fixture.ts';
 import { noted } from '../src/contract-suite/test-events.ts';
 
+// Each needs the double: it holds answers back, refuses, breaks a call, and counts the calls.
+
 let double: EventStoreDbDouble;
 
 beforeEach(async () => {

@@ -14,7 +14,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { collect, expectNothingUnhandled, follow, openOn } from './eventstoredb-fixture.ts';
 import { noted, type SuiteBatch } from '../src/contract-suite/test-events.ts';
 
-// One test for each defect of @eventstore/db-client that the adapter avoids.
+// One test for each defect of @eventstore/db-client that the adapter avoids. They need faults of the double, or look at what it has got: no
+// answers, lost packets, events of the server's own. What a server alone can show is in the contract suite and in eventstoredb-prefix.
 
 let double: EventStoreDbDouble;
 

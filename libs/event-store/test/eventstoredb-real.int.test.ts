@@ -1,19 +1,20 @@
 import { createEventStoreDbEventStore } from '@token-vault/event-store/eventstoredb';
 import { describeEventStoreContract } from '@token-vault/event-store/contract-suite';
-import { waitUntil } from '@token-vault/test-support';
+import { hasDouble, startEventStoreDouble, waitUntil } from '@token-vault/test-support';
 import { describe, it } from 'vitest';
 import { testRegistry } from '../src/contract-suite/test-events.ts';
-import { realServer } from './eventstoredb-server.ts';
 
-const server = realServer();
+// On the server of EVENTSTOREDB_URL (an `esdb://…` whose log the tests may write to; `npm run test:containers` starts such servers), or on one
+// that the program of EVENTSTOREDB_SERVER starts.
 
-if ('missing' in server) {
+if (hasDouble) {
   describe('the EventStoreDB event store, on a real server', () => {
-    it.skip(`keeps its contract (not run: ${server.missing})`);
+    it.skip('keeps its contract (not run: EVENTSTOREDB_URL and EVENTSTOREDB_SERVER are not set)');
   });
 } else {
-  const { connectionString } = server;
   describeEventStoreContract('the EventStoreDB event store, on a real server', async () => {
+    const server = await startEventStoreDouble();
+    const { connectionString } = server;
     const probe = createEventStoreDbEventStore({
       connectionString,
       registry: testRegistry,
@@ -27,7 +28,7 @@ if ('missing' in server) {
     return {
       open: (registry) => createEventStoreDbEventStore({ connectionString, registry, deadlineMs: 60_000 }),
       largestEventBytes: 900_000,
-      drop: async () => undefined,
+      drop: () => server.stop(),
     };
   });
 }

@@ -1,11 +1,12 @@
-import { parsePosition, startPosition } from '@token-vault/event-store';
+import { startPosition } from '@token-vault/event-store';
 import { startEventStoreDbDouble, type EventStoreDbDouble } from '@token-vault/test-doubles/eventstoredb';
 import { waitUntil } from '@token-vault/test-support';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { noted } from '../src/contract-suite/test-events.ts';
 import { collect, expectNothingUnhandled, follow, openOn } from './eventstoredb-fixture.ts';
 
-// A server has events of its own, and of other applications.
+// A server has events of its own, and of other applications. These tests write its own, and count its calls, so each needs the double. Those
+// that need a server alone are in eventstoredb-prefix.
 
 let double: EventStoreDbDouble;
 
@@ -57,20 +58,24 @@ describe('events that are not the vault’s', () => {
     await waitUntil(() => subscription.texts().length === 2);
   });
 
-  it('are passed over by every read, between the vault’s own and around them', async () => {
+  it('are not asked for, except the newest event of the server and the first one of an application', async () => {
     const store = openOn(double);
     double.writeForeignEvents(3);
-    const { position } = await store.append('a', [noted('a')], 'any');
-    const subscription = follow(store);
-    double.writeForeignEvents(1_200);
-    await store.append('b', [noted('b')], 'any');
+    await store.append('a', [noted('a')], 'any');
     double.writeForeignEvents(3);
-    expect(await collect(store.readAll(startPosition))).toEqual(['a', 'b']);
-    expect(await collect(store.readAll(position))).toEqual(['b']);
-    await waitUntil(() => subscription.texts().length === 2);
-    const resumed = follow(store, parsePosition(String(double.log.events.at(600)?.position)));
-    await waitUntil(() => resumed.texts().length === 1);
-    expect(resumed.texts()).toEqual(['b']);
+    const subscription = follow(store);
+    expect(await collect(store.readAll(startPosition))).toEqual(['a']);
+    for (const read of [store.readStored(startPosition), store.readStoredBackwards()])
+      for await (const events of read) expect(events).toHaveLength(1);
+    await waitUntil(() => subscription.texts().length === 1);
+    expect([...double.logReads.keys()].sort()).toEqual([
+      'everything, at most 1',
+      'streams ^[^$], at most 1',
+      'streams vault., at most 1',
+      'streams vault., at most 2',
+      'streams vault., at most 500',
+      'streams vault., live',
+    ]);
   });
 
   it('are searched for a head once: the known part of the log is not searched again', async () => {
@@ -100,47 +105,7 @@ describe('events that are not the vault’s', () => {
   });
 });
 
-describe('the prefix of streams', () => {
-  it('lets two vaults live on one server, each with its own log', async () => {
-    const [left, right] = ['left.', 'right.'].map((streamPrefix) => openOn(double, { streamPrefix }));
-    if (!left || !right) throw new Error('no stores');
-    const first = await left.append('a', [noted('left')], 'no-stream');
-    const second = await right.append('a', [noted('right')], 'no-stream');
-    expect([first.revision, second.revision]).toEqual([0, 0]);
-    expect([await left.head(), await right.head()]).toEqual([first.position, second.position]);
-    expect(await collect(left.readAll(startPosition))).toEqual(['left']);
-    expect(await collect(right.readStream('a'))).toEqual(['right']);
-    const subscriptions = [follow(left), follow(right)];
-    await waitUntil(() => subscriptions.every(({ texts }) => texts().length === 1));
-    expect(subscriptions.map(({ texts }) => texts())).toEqual([['left'], ['right']]);
-    expect(double.log.events.slice(1).map(({ stream }) => stream)).toEqual(['left.a', 'right.a']);
-  });
-
-  it('is "vault." for a new log, also when another application or another vault has written to the server', async () => {
-    double.writeForeignEvents(1);
-    await openOn(double, { streamPrefix: 'other.' }).append('a', [noted('a')], 'no-stream');
-    await openOn(double).append('a', [noted('b')], 'no-stream');
-    expect(double.log.events.at(-1)?.stream).toBe('vault.a');
-  });
-
-  it('is missing in a log from before prefixes, and stays so', async () => {
-    const { id, type, version, data, metadata } = noted('before');
-    const encode = (part: object) => new TextEncoder().encode(JSON.stringify(part));
-    const stored = { id, type, contentType: 'application/octet-stream' };
-    double.log.append('tenant-1', 'any', [
-      { ...stored, data: encode(data), metadata: encode({ version, ...metadata }) },
-    ]);
-    const store = openOn(double);
-    expect(await collect(store.readStream('tenant-1'))).toEqual(['before']);
-    const { position } = await store.append('tenant-1', [noted('after')], 0);
-    double.writeSystemEvents(45);
-    expect(await store.head()).toBe(position);
-    expect(double.log.events[2]?.stream).toBe('tenant-1');
-    const subscription = follow(store);
-    await waitUntil(() => subscription.texts().length === 2);
-    expect(await collect(openOn(double).readAll(startPosition))).toEqual(['before', 'after']);
-  });
-
+describe('a prefix', () => {
   it.each(['', 'vault', '.', 'a.b.', 'a-b.', `${'a'.repeat(33)}.`])('is refused as %j', (streamPrefix) => {
     expect(() => openOn(double, { streamPrefix })).toThrow(TypeError);
   });

@@ -14,8 +14,10 @@ import streamsGrpc from '@eventstore/db-client/generated/streams_grpc_pb.js';
 import { connectionStringOf, credentialsFor, refusalOf, type Accounts } from './accounts.ts';
 import { Appends } from './appends.ts';
 import { noFaults, type Faults } from './faults.ts';
+import { keepIn } from './files.ts';
 import { NetworkLink } from './link.ts';
-import { EventLog, type Proposed } from './log.ts';
+import { EventLog } from './log.ts';
+import { writeFirstEvents, writeForeignEvents, writeSystemEvents } from './own-events.ts';
 import { Reads } from './reads.ts';
 import { rpcError } from './wire.ts';
 
@@ -30,6 +32,8 @@ export interface EventStoreDbDouble {
   readonly faults: Faults;
   /** The calls so far by method, with the client addresses of their connections. */
   readonly calls: ReadonlyMap<string, readonly string[]>;
+  /** The filter and the limit of each read and subscription of the whole log so far, as text, with their number. */
+  readonly logReads: ReadonlyMap<string, number>;
   /** The highest number of calls of a method that were open at once. */
   peak(method: string): number;
   /** The number of open reads and subscriptions. */
@@ -57,24 +61,27 @@ export interface DoubleOptions {
   /** Any free port by default. */
   readonly port?: number;
   readonly maxAppendBytes?: number;
+  /** The log is kept there, also after the end of the double. In memory by default. */
+  readonly directory?: string | undefined;
   readonly faults?: Partial<Faults>;
   /** A server with accounts speaks TLS and requires a name and a password. */
   readonly accounts?: Accounts;
 }
 
 /**
- * An EventStoreDB in memory that speaks the real protocol over real gRPC, from the client package's own service
+ * An EventStoreDB that speaks the real protocol over real gRPC, from the client package's own service
  * definitions. It lacks persistent subscriptions, ACLs, projections, links and scavenge.
  */
 export async function startEventStoreDbDouble(options: DoubleOptions = {}): Promise<EventStoreDbDouble> {
+  const { accounts, directory } = options;
   const log = new EventLog(options.maxAppendBytes);
-  writeFirstEvent(log);
+  if (directory !== undefined) keepIn(directory, log);
+  if (log.events.length === 0) writeFirstEvents(log, accounts !== undefined);
   const faults: Faults = { ...noFaults(), ...options.faults };
   const appends = new Appends(log, faults);
   const reads = new Reads(log, faults);
   const calls = new Map<string, string[]>();
   const services = createServices(faults, appends, reads);
-  const { accounts } = options;
   const { server, open, peaks } = createServer(services, calls, accounts);
   const internalPort = await promisify(server.bindAsync.bind(server))(
     '127.0.0.1:0',
@@ -89,6 +96,7 @@ export async function startEventStoreDbDouble(options: DoubleOptions = {}): Prom
     log,
     faults,
     calls,
+    logReads: reads.ofLog,
     peak: (method) => peaks.get(method) ?? 0,
     openReads: () => open.get('read')?.size ?? 0,
     killBatch: (count) => appends.killBatch(count),
@@ -231,25 +239,3 @@ function setPosition(
   position.setCommitPosition(String(value));
   position.setPreparePosition(String(value));
 }
-
-const encode = (data: unknown) => new TextEncoder().encode(JSON.stringify(data));
-
-function write(log: EventLog, stream: string, type: string, count: number, data: unknown = {}): void {
-  const events: Proposed[] = Array.from({ length: count }, () => ({
-    id: crypto.randomUUID(),
-    type,
-    contentType: 'application/json',
-    data: encode(data),
-    metadata: new Uint8Array(),
-  }));
-  log.append(stream, 'any', events);
-}
-
-/** The log of a new server is not empty: 24.10 writes this event at its first start. */
-const writeFirstEvent = (log: EventLog) => write(log, '$$$scavenges', '$metadata', 1, { $maxCount: 1 });
-
-const writeSystemEvents = (log: EventLog, count: number) =>
-  write(log, '$stats-127.0.0.1:2113', '$statsCollected', count);
-
-const writeForeignEvents = (log: EventLog, count: number) =>
-  write(log, 'orders-1', 'OrderPlaced', count, { order: 1 });

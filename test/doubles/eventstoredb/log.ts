@@ -38,6 +38,8 @@ interface Stream {
  */
 export class EventLog {
   readonly events: Recorded[] = [];
+  /** Called with the events of each append before it is answered. */
+  onStored: (events: readonly Recorded[]) => void = () => undefined;
   readonly #streams = new Map<string, Stream>();
   readonly #listeners = new Set<() => void>();
   readonly #maxAppendBytes: number;
@@ -109,7 +111,9 @@ export class EventLog {
       const ordered = (own.get(name) ?? []).toSorted((a, b) => a.revision - b.revision);
       stream.events.splice(0, Infinity, ...ordered);
       for (const { id, revision } of ordered) stream.revisions.set(id, revision);
+      stream.isTombstoned = ordered.at(-1)?.type === '$streamDeleted';
     }
+    for (const event of events) this.#applyMetadata(event);
   }
 
   /** Index of the first event at or after a position. */
@@ -174,7 +178,7 @@ export class EventLog {
   }
 
   #store(name: string, stream: Stream, events: readonly Proposed[]): { revision: number; position: number } {
-    for (const event of events) {
+    const stored = events.map((event) => {
       this.#position += 64 + event.data.length + event.metadata.length;
       const place = {
         stream: name,
@@ -186,13 +190,18 @@ export class EventLog {
       stream.revisions.set(event.id, recorded.revision);
       stream.events.push(recorded);
       this.events.push(recorded);
-      if (name.startsWith('$$')) this.#applyMetadata(this.#stream(name.slice(2)), event);
-    }
+      this.#applyMetadata(recorded);
+      return recorded;
+    });
+    this.onStored(stored);
     this.wake();
     return { revision: stream.events.length - 1, position: this.#position };
   }
 
-  #applyMetadata(stream: Stream, { data }: Proposed): void {
+  /** The stream `$$a` has the metadata of `a`. */
+  #applyMetadata({ stream: name, data }: Recorded): void {
+    if (!name.startsWith('$$')) return;
+    const stream = this.#stream(name.slice(2));
     const metadata = JSON.parse(Buffer.from(data).toString() || '{}') as Record<string, number | undefined>;
     stream.truncateBefore = metadata['$tb'] ?? 0;
     stream.maxCount = metadata['$maxCount'] ?? Infinity;

@@ -1,23 +1,23 @@
 import { existsSync } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import { startEventStoreDbDouble } from './double.ts';
 import type { Faults } from './faults.ts';
-import type { Recorded } from './log.ts';
+import { readEvents, writeEvents } from './files.ts';
 
 // The double as a process of its own: `node test/doubles/eventstoredb/main.ts --port 2113`. Its log lives as long as
 // the process. Each line on stdin is a command (`down`, `up`, `cut`, `freeze`, `thaw`, `drop`, `kill-batch`) or a
 // JSON object of faults to set, or `alter TYPE FROM TO`, which changes the data of the first event of that type in place, as an attacker
-// who has the disk, or `save FILE` and `load FILE`, which copy the log as an operator copies the files of the server;
-// each is answered by a line on stdout. It ends with stdin or a signal.
+// who has the disk, or `save FILE` and `load FILE`, which copy the log as an operator copies the files of the server, or `foreign COUNT`, which
+// writes events of another application; each is answered by a line on stdout. It ends with stdin or a signal.
 
-// With `--while <directory>` it does not read stdin, and ends when that directory is gone.
+// With `--directory <directory>` it keeps its log there, does not read stdin, and ends when that directory is gone.
 
 const { values } = parseArgs({
-  options: { port: { type: 'string', default: '0' }, while: { type: 'string' } },
+  options: { port: { type: 'string', default: '0' }, directory: { type: 'string' } },
 });
-const double = await startEventStoreDbDouble({ port: Number(values.port) });
+const { port, directory } = values;
+const double = await startEventStoreDbDouble({ port: Number(port), directory });
 
 const commands: Readonly<Record<string, () => unknown>> = {
   down: () => double.down(),
@@ -39,32 +39,6 @@ function alter(type: string, from: string, to: string): void {
   log.rewrite(log.events.with(place, { ...found, data }));
 }
 
-/** The bytes of an event are text. */
-interface Texts {
-  readonly data: string;
-  readonly metadata: string;
-}
-
-async function save(file: string): Promise<void> {
-  const text = (bytes: Uint8Array) => Buffer.from(bytes).toString();
-  const events = double.log.events.map((each) => ({
-    ...each,
-    data: text(each.data),
-    metadata: text(each.metadata),
-  }));
-  await writeFile(file, JSON.stringify(events));
-}
-
-async function load(file: string): Promise<void> {
-  const saved = JSON.parse(await readFile(file, 'utf8')) as (Omit<Recorded, 'data' | 'metadata'> & Texts)[];
-  const events = saved.map((each) => ({
-    ...each,
-    data: Buffer.from(each.data),
-    metadata: Buffer.from(each.metadata),
-  }));
-  double.log.rewrite(events);
-}
-
 function say(line: object): void {
   process.stdout.write(`${JSON.stringify(line)}\n`);
 }
@@ -74,15 +48,15 @@ async function obey(line: string): Promise<void> {
   const [verb, type = '', from = '', to = ''] = line.split(' ');
   if (command) await command();
   else if (verb === 'alter') alter(type, from, to);
-  else if (verb === 'save') await save(type);
-  else if (verb === 'load') await load(type);
+  else if (verb === 'save') writeEvents(type, double.log.events);
+  else if (verb === 'load') double.log.rewrite(readEvents(type));
+  else if (verb === 'foreign') double.writeForeignEvents(Number(type));
   else Object.assign(double.faults, JSON.parse(line) as Partial<Faults>);
   say({ done: line });
 }
 
 say({ port: double.port, connectionString: double.connectionString });
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(0));
-const { while: directory } = values;
 if (directory === undefined) {
   const lines = createInterface({ input: process.stdin });
   lines.on('line', (line) => {

@@ -24,6 +24,8 @@ const tooSlow =
 
 /** The reading half of the streams service: pages and subscriptions, of one stream or of the whole log. */
 export class Reads {
+  /** The filter and the limit of each read and subscription of the whole log, with their number. */
+  readonly ofLog = new Map<string, number>();
   readonly #log: EventLog;
   readonly #faults: Faults;
   readonly #subscriptions = new Set<ReadCall>();
@@ -36,6 +38,7 @@ export class Reads {
   async read(call: ServerWritableStream<streams.ReadReq, streams.ReadResp>): Promise<void> {
     const options = call.request.getOptions();
     const read = new ReadCall(call, () => this.#log.wake());
+    if (options?.hasAll()) this.#note(options);
     if (!options || this.#faults.swallowReads) return;
     if (options.hasSubscription()) return this.#subscribe(read, options);
     const events = options.hasStream() ? this.#streamEvents(read, options) : this.#logEvents(options);
@@ -54,6 +57,12 @@ export class Reads {
       else subscription.fail(rpcError(status.UNAVAILABLE, 'Server Is Too Busy'));
     }
     this.#subscriptions.clear();
+  }
+
+  #note(options: Options): void {
+    const limit = options.hasSubscription() ? 'live' : `at most ${options.getCount()}`;
+    const read = `${filterText(options.getFilter())}, ${limit}`;
+    this.ofLog.set(read, (this.ofLog.get(read) ?? 0) + 1);
   }
 
   #streamEvents(read: ReadCall, options: Options): Iterable<Recorded> | undefined {
@@ -234,4 +243,12 @@ function matcher(filter: streams.ReadReq.Options.FilterOptions): (event: Recorde
   const keyOf = (event: Recorded) => (onStream ? event.stream : event.type);
   if (pattern) return (event) => pattern.test(keyOf(event));
   return (event) => prefixes.some((prefix) => keyOf(event).startsWith(prefix));
+}
+
+function filterText(filter: streams.ReadReq.Options.FilterOptions | undefined): string {
+  if (!filter) return 'everything';
+  const isOfStreams = filter.hasStreamIdentifier();
+  const expression = isOfStreams ? filter.getStreamIdentifier() : filter.getEventType();
+  const pattern = expression?.getRegex() || expression?.getPrefixList().join(' ');
+  return `${isOfStreams ? 'streams' : 'types'} ${pattern}`;
 }

@@ -3,10 +3,10 @@ import { spawn } from 'node:child_process';
 import { stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { logOf, programs } from './test-stack.ts';
+import { pinnedNode, programs } from './programs.ts';
+import { logOf } from './test-stack.ts';
 
 const root = path.resolve(import.meta.dirname, '../../..');
-const node = path.join(root, 'node_modules/node/bin/node');
 
 type Environment = Record<string, string>;
 
@@ -26,7 +26,7 @@ export interface Command {
 /** `npm run vault -- <args>` without npm, in a process of its own. */
 export function startCommand(dataDir: string, args: readonly string[], env: Environment = {}): Command {
   const { PATH = '', HOME = '/', TMPDIR = tmpdir(), NODE_COMPILE_CACHE = '' } = process.env;
-  const child = spawn(node, [...programs, 'standalone/src/cli.ts', ...args], {
+  const child = spawn(pinnedNode, [...programs, 'standalone/src/cli.ts', ...args], {
     cwd: root,
     env: { PATH, HOME, TMPDIR, NODE_COMPILE_CACHE, VAULT_DATA_DIR: dataDir, ...logOf(dataDir), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -29,12 +29,11 @@ export {
 export {
   eventStoreDoubleOf,
   type EventStoreDouble,
-  loadLog,
+  hasDouble,
   saveLog,
   startEventStoreDouble,
-  type TestStack,
-  testStack,
-} from './test-stack.ts';
+} from './event-store-server.ts';
+export { loadLog, type TestStack, testStack } from './test-stack.ts';
 export { forbiddenUrls, unfitUrls } from './ssrf-corpus.ts';
 export { testDirectory } from './test-directory.ts';
 export { waitUntil } from './waiting.ts';

@@ -6,9 +6,10 @@ import path from 'node:path';
 import flags from '../../../scripts/node-flags.json' with { type: 'json' };
 import type { Credentials } from '@token-vault/standalone';
 import { copyCluster } from './cluster-template.ts';
+import { pinnedNode, programs } from './programs.ts';
 import { type Client, createClient } from './stack-client.ts';
 import { testDirectory } from './test-directory.ts';
-import { forgetStores, launchOf, pinnedNode, programs, type TestStack, testStack } from './test-stack.ts';
+import { forgetStores, launchOf, type TestStack, testStack } from './test-stack.ts';
 import { waitUntil } from './waiting.ts';
 
 const root = path.resolve(import.meta.dirname, '../../..');
