@@ -5,13 +5,13 @@ import {
   RevisionConflictError,
   type AppendResult,
   type EventStore,
+  type Evolve,
   type ExpectedRevision,
   type GroupMember,
   type Position,
 } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/operations';
 import type { Attempts } from './attempts.ts';
-import type { Evolve } from './evolve.ts';
 import type { Fact } from './fact.ts';
 import { isRefusal } from './refusal.ts';
 import { signed, type Signing } from './signing.ts';

@@ -5,8 +5,7 @@ import {
   type VaultEvent,
 } from '@token-vault/contracts';
 import type { TenantHashes } from '@token-vault/crypto';
-import { startPosition, type RecordedEvent } from '@token-vault/event-store';
-import type { Evolve } from './evolve.ts';
+import { startPosition, type Evolve, type RecordedEvent } from '@token-vault/event-store';
 
 /** A stream as it was loaded. */
 interface Before<State> {

@@ -8,8 +8,7 @@ import {
   signatureOf,
   type TypeIn,
 } from '@token-vault/contracts';
-import type { RecordedEvent } from '@token-vault/event-store';
-import { evolveBy } from '../aggregates/evolve.ts';
+import { evolveBy, type RecordedEvent } from '@token-vault/event-store';
 import type { Signer } from '../aggregates/signing.ts';
 
 /** A key besides the main one, as events and rows have it. */

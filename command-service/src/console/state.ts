@@ -5,8 +5,8 @@ import {
   type consoleSessionEvents,
   type TypeIn,
 } from '@token-vault/contracts';
+import { evolveBy } from '@token-vault/event-store';
 import { equalHashes } from '@token-vault/crypto';
-import { evolveBy } from '../aggregates/evolve.ts';
 import type { Signer } from '../aggregates/signing.ts';
 
 /** An application by whose key the browser signed in, as events and rows have it. */

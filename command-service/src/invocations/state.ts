@@ -8,9 +8,8 @@ import {
   type TypeIn,
 } from '@token-vault/contracts';
 import type { TenantHashes } from '@token-vault/crypto';
-import type { EventStore, RecordedEvent } from '@token-vault/event-store';
+import { evolveBy, unchanged, type EventStore, type RecordedEvent } from '@token-vault/event-store';
 import { load, type Loaded } from '../aggregates/decider.ts';
-import { evolveBy, unchanged } from '../aggregates/evolve.ts';
 import { requireSigned, type Signer } from '../aggregates/signing.ts';
 
 interface Begun {

@@ -6,9 +6,8 @@ import {
   type DataOf,
 } from '@token-vault/contracts';
 import type { SealedValue } from '@token-vault/crypto';
-import type { RecordedEvent } from '@token-vault/event-store';
+import { evolveBy, type RecordedEvent } from '@token-vault/event-store';
 import type { OtherKey } from '../applications/state.ts';
-import { evolveBy } from '../aggregates/evolve.ts';
 import type { Signer } from '../aggregates/signing.ts';
 
 /** The content of a proxy as its author gives it. The configuration holds credentials of third parties, so it is sealed. */

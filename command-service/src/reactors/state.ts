@@ -6,8 +6,7 @@ import {
   type TypeIn,
 } from '@token-vault/contracts';
 import type { SealedValue } from '@token-vault/crypto';
-import type { RecordedEvent } from '@token-vault/event-store';
-import { evolveBy } from '../aggregates/evolve.ts';
+import { evolveBy, type RecordedEvent } from '@token-vault/event-store';
 import type { Signer } from '../aggregates/signing.ts';
 
 /** The content of a reactor. The configuration holds credentials of third parties, so it is sealed. */

@@ -6,7 +6,7 @@ import {
   signatureOf,
   type TypeIn,
 } from '@token-vault/contracts';
-import { evolveBy } from '../aggregates/evolve.ts';
+import { evolveBy } from '@token-vault/event-store';
 import type { Signer } from '../aggregates/signing.ts';
 
 interface SessionDetails {

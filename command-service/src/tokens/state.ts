@@ -6,9 +6,8 @@ import {
   type TokenType,
   type TypeIn,
 } from '@token-vault/contracts';
-import type { RecordedEvent } from '@token-vault/event-store';
+import { evolveBy, unchanged, type RecordedEvent } from '@token-vault/event-store';
 import type { TokenDetails } from '@token-vault/tokens';
-import { evolveBy, unchanged } from '../aggregates/evolve.ts';
 
 export type TokenState =
   | { readonly kind: 'absent' }

@@ -1,6 +1,5 @@
 import type { Actor, transactionEvents, TypeIn } from '@token-vault/contracts';
-import type { Position, RecordedEvent } from '@token-vault/event-store';
-import { evolveBy, unchanged } from '../aggregates/evolve.ts';
+import { evolveBy, unchanged, type Position, type RecordedEvent } from '@token-vault/event-store';
 
 /** A transaction that is not over by then is rolled back (rules.md §9). */
 export const transactionLifetimeMs = 60 * 60 * 1000;

@@ -7,10 +7,9 @@ import {
   type EventMetadata,
   type TypeIn,
 } from '@token-vault/contracts';
-import { noRevision, type Position, type RecordedEvent } from '@token-vault/event-store';
+import { evolveBy, noRevision, unchanged, type Position, type RecordedEvent } from '@token-vault/event-store';
 import { expect, it } from 'vitest';
 import { fact } from '../../src/aggregates/decider.ts';
-import { evolveBy, unchanged } from '../../src/aggregates/evolve.ts';
 
 // The compiler must refuse these lines: `npm run types` fails when one of them compiles.
 const metadata = {} as EventMetadata;

@@ -1,2 +1,3 @@
 export * from './port.ts';
 export * from './append-group.ts';
+export * from './evolve.ts';

@@ -7,13 +7,21 @@ import {
   type DataOf,
   type EventMetadata,
   type EventName,
+  type invocationEvents,
   type NewDataOf,
+  type TypeIn,
   type VaultEvent,
   type VaultEventType,
 } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { SandboxPool } from '../sandbox/index.ts';
-import { noRevision, type EventStore, type Position, type RecordedEvent } from '@token-vault/event-store';
+import {
+  evolveBy,
+  noRevision,
+  type EventStore,
+  type Position,
+  type RecordedEvent,
+} from '@token-vault/event-store';
 
 /** An invocation that a feed, the backlog or the sweeper gives to a runner. */
 export interface Invocation {
@@ -77,33 +85,43 @@ export interface InvocationHistory {
 
 export type OutcomeEvent = RecordedEvent<'ReactorSucceeded' | 'ReactorFailed'>;
 
-function next(history: InvocationHistory, event: RecordedEvent): Partial<InvocationHistory> {
-  switch (event.type) {
-    case 'ReactorInvoked':
-      return { invocation: invocationOf(event) };
-    case 'ReactorInvocationSigned': {
-      const { invocation } = history;
-      const { revision } = event;
-      return { invocation: invocation && { ...invocation, signature: signatureOf(event), revision } };
-    }
-    case 'ReactorStarted':
-      return { deadline: new Date(event.data.deadline) };
-    case 'ReactorSucceeded':
-    case 'ReactorFailed': {
-      const isAsync = event.data.mode === 'async';
-      return { outcome: event, deliverAt: isAsync ? new Date(event.metadata.occurred_at) : undefined };
-    }
-    case 'WebhookAttemptFailed':
-      return { attempts: history.attempts + 1, deliverAt: new Date(event.data.next_at) };
-    case 'WebhookDelivered':
-    case 'WebhookGivenUp':
-      return { attempts: history.attempts + 1, deliverAt: undefined };
-    case 'WebhookRedeliveryRequested':
-      return { attemptsBefore: history.attempts, deliverAt: new Date(event.metadata.occurred_at) };
-    default:
-      return {};
-  }
-}
+const over = (history: InvocationHistory, outcome: OutcomeEvent): InvocationHistory => {
+  const isAsync = outcome.data.mode === 'async';
+  return { ...history, outcome, deliverAt: isAsync ? new Date(outcome.metadata.occurred_at) : undefined };
+};
+
+const attempted = (history: InvocationHistory): InvocationHistory => ({
+  ...history,
+  attempts: history.attempts + 1,
+  deliverAt: undefined,
+});
+
+const evolve = evolveBy<InvocationHistory, TypeIn<typeof invocationEvents>>({
+  ReactorInvoked: (history, event) => ({ ...history, invocation: invocationOf(event) }),
+  ReactorInvocationSigned(history, event) {
+    const { invocation } = history;
+    const { revision } = event;
+    return {
+      ...history,
+      invocation: invocation && { ...invocation, signature: signatureOf(event), revision },
+    };
+  },
+  ReactorStarted: (history, { data }) => ({ ...history, deadline: new Date(data.deadline) }),
+  ReactorSucceeded: over,
+  ReactorFailed: over,
+  WebhookAttemptFailed: (history, { data }) => ({
+    ...history,
+    attempts: history.attempts + 1,
+    deliverAt: new Date(data.next_at),
+  }),
+  WebhookDelivered: attempted,
+  WebhookGivenUp: attempted,
+  WebhookRedeliveryRequested: (history, { metadata }) => ({
+    ...history,
+    attemptsBefore: history.attempts,
+    deliverAt: new Date(metadata.occurred_at),
+  }),
+});
 
 const nothingYet: InvocationHistory = {
   invocation: undefined,
@@ -116,8 +134,7 @@ const nothingYet: InvocationHistory = {
 };
 
 const followedBy = (history: InvocationHistory, event: RecordedEvent): InvocationHistory => ({
-  ...history,
-  ...next(history, event),
+  ...evolve(history, event),
   revision: event.revision,
 });
 

@@ -1,5 +1,5 @@
 import type { VaultEventType } from '@token-vault/contracts';
-import type { RecordedEvent } from '@token-vault/event-store';
+import type { RecordedEvent } from './port.ts';
 
 /** Gives the state after an event of the aggregate's stream. */
 export type Evolve<State> = (state: State, event: RecordedEvent) => State;
@@ -14,7 +14,18 @@ export const unchanged = <State>(state: State): State => state;
 
 /** Events of other types, for example those of a newer release, leave the state as it is. */
 export function evolveBy<State, Type extends VaultEventType>(changes: Changes<State, Type>): Evolve<State> {
-  // eslint-disable-next-line no-restricted-syntax -- The compiler cannot follow that the function found by an event's type takes this event. `Changes` has checked it.
-  const byType = new Map(Object.entries(changes)) as unknown as ReadonlyMap<string, Evolve<State>>;
+  const byType = new Map<string, Evolve<State>>();
+  for (const type in changes) byType.set(type, forType(type, changes[type]));
   return (state, event) => byType.get(event.type)?.(state, event) ?? state;
 }
+
+const isOf = <Type extends VaultEventType>(event: RecordedEvent, type: Type): event is RecordedEvent<Type> =>
+  event.type === type;
+
+const forType =
+  <State, Type extends VaultEventType>(
+    type: Type,
+    change: (state: State, event: RecordedEvent<Type>) => State,
+  ): Evolve<State> =>
+  (state, event) =>
+    isOf(event, type) ? change(state, event) : state;
