@@ -20,7 +20,7 @@ export { dataKeyTable, keyRingMigrations, type Migration } from './key-ring/migr
 export { isKeyRingInitialised, rootKeysInUse, type FindRootKey } from './key-ring/root-key-set.ts';
 export { readRotationState, type RotationState } from './key-ring/rotation-state.ts';
 export { createKeyRing, type KeyRing, type KeyRingOptions } from './key-ring/key-ring.ts';
-export { useOnce, type DataKeyRequest, type NewDataKey } from './key-ring/sealing.ts';
+export type { DataKeyRequest, NewDataKey, PreparedSeal } from './key-ring/sealing.ts';
 export type { KeyDurability } from './key-ring/data-key-inserts.ts';
 export {
   remainingKeys,

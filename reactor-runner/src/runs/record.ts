@@ -8,15 +8,7 @@ import {
   type OutcomeContent,
   type VaultEvent,
 } from '@token-vault/contracts';
-import {
-  keyIdOf,
-  seal,
-  secret,
-  useOnce,
-  type KeyRing,
-  type NewDataKey,
-  type SealedValue,
-} from '@token-vault/crypto';
+import { keyIdOf, secret, type KeyRing, type PreparedSeal, type SealedValue } from '@token-vault/crypto';
 import { KeysNotStoredError, RevisionConflictError, type EventStore } from '@token-vault/event-store';
 import { isUnavailable, type Clock } from '@token-vault/operations';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -37,10 +29,8 @@ const appendAttempts = 6;
 
 const outcomePlace = ({ tenantId, id }: Invocation) => invocationPlace(tenantId, id, 'outcome_with_tokens');
 
-export interface OutcomeKey {
+export interface OutcomeKey extends PreparedSeal {
   readonly endsAt: Date;
-  /** Never rejects before it is awaited. */
-  readonly created: Promise<NewDataKey>;
 }
 
 /**
@@ -53,12 +43,9 @@ export function createOutcomeKey(
   invocation: Invocation,
   cvcEndsAt: Date | undefined,
 ): OutcomeKey {
-  const { tenantId, entity, field: purpose } = outcomePlace(invocation);
   const keptUntil = new Date(clock.now().getTime() + resultKeptMs[invocation.invoked.mode]);
   const endsAt = cvcEndsAt !== undefined && cvcEndsAt < keptUntil ? cvcEndsAt : keptUntil;
-  const created = keyRing.createDataKey({ tenantId, entity, purpose, destroyAfter: endsAt });
-  created.catch(() => undefined);
-  return { endsAt, created };
+  return { endsAt, ...keyRing.prepareSeal(outcomePlace(invocation), { destroyAfter: endsAt }) };
 }
 
 /** Undefined when the key would outlive a cvc that the code was shown later. */
@@ -70,24 +57,13 @@ function fittingKey(
 ): OutcomeKey {
   const cvcEndsAt = seen?.cvcEndsAt;
   if (early && (cvcEndsAt === undefined || early.endsAt <= cvcEndsAt)) return early;
-  early?.created.then(({ key }) => key.wipe()).catch(() => undefined);
+  early?.discard();
   return createOutcomeKey(dependencies, invocation, cvcEndsAt);
 }
 
 interface SealedOutcome {
   readonly result: SealedValue;
   readonly console: SealedValue | undefined;
-}
-
-async function sealOutcome(
-  { created }: OutcomeKey,
-  invocation: Invocation,
-  content: OutcomeContent,
-): Promise<SealedValue> {
-  const { key, stored } = await created;
-  const sealed = useOnce(key, () => seal(key, outcomePlace(invocation), secret(content)));
-  await stored;
-  return sealed;
 }
 
 /** Makes the arguments unreadable by destroying their key. They are not needed any more. Repeatable. */
@@ -124,10 +100,10 @@ export async function recordOutcome(
 ): Promise<boolean> {
   const { store, keyRing, clock } = dependencies;
   const { tenantId, stream } = invocation;
-  const content = contentOf(outcome);
+  const content = secret(contentOf(outcome));
   const sealUnder = async (key: OutcomeKey): Promise<SealedOutcome> => {
     const [result, console] = await Promise.all([
-      sealOutcome(key, invocation, content),
+      key.seal(content),
       sealConsole(dependencies, invocation, outcome),
     ]);
     return { result, console };

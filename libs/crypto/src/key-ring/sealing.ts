@@ -26,16 +26,24 @@ export interface NewDataKey {
   readonly stored: Promise<void>;
 }
 
+/** A new data key for one value that is not known yet. */
+export interface PreparedSeal {
+  /** Seals the value and wipes the key. Resolves when the key is stored, so the append may follow. Call it once. @throws as `createDataKey` */
+  seal(value: Secret<JsonInput>): Promise<SealedValue>;
+  /** Wipes the key. Call it when no value follows. */
+  discard(): void;
+}
+
+type SealOptions = Pick<DataKeyRequest, 'destroyAfter' | 'durability'>;
+
 export interface Sealing {
   /**
    * Seals a value under a new data key, whose purpose is the field, and wipes the key. Resolves when the key is stored, so the append may
    * follow. @throws as `createDataKey`
    */
-  sealNew(
-    context: SealContext,
-    value: Secret<JsonInput>,
-    options?: Pick<DataKeyRequest, 'destroyAfter' | 'durability'>,
-  ): Promise<SealedValue>;
+  sealNew(context: SealContext, value: Secret<JsonInput>, options?: SealOptions): Promise<SealedValue>;
+  /** `sealNew` in two steps: the key is made now, and the value is sealed when it is known. */
+  prepareSeal(context: SealContext, options?: SealOptions): PreparedSeal;
   /**
    * Seals a later value under the key of the value before it, so that destroying one key erases all versions. Readers of the old version
    * can still open it meanwhile. @throws as `openKey`
@@ -49,7 +57,7 @@ export interface Sealing {
 }
 
 /** Runs `use` and then wipes the key, also when `use` throws. */
-export function useOnce<Result>(key: DataKey, use: () => Result): Result {
+function useOnce<Result>(key: DataKey, use: () => Result): Result {
   try {
     return use();
   } finally {
@@ -65,14 +73,24 @@ export function createSealing({
   readonly createDataKey: (request: DataKeyRequest) => Promise<NewDataKey>;
   readonly openKey: (tenantId: string, keyId: string) => Promise<DataKey>;
 }): Sealing {
+  const prepareSeal: Sealing['prepareSeal'] = (context, options = {}) => {
+    const { tenantId, entity, field: purpose } = context;
+    const created = createDataKey({ tenantId, entity, purpose, ...options });
+    // An error is thrown by `seal`, which may be called much later or never.
+    created.catch(() => undefined);
+    return {
+      async seal(value) {
+        const { key, stored } = await created;
+        const sealed = useOnce(key, () => seal(key, context, value));
+        await stored;
+        return sealed;
+      },
+      discard: () => void created.then(({ key }) => key.wipe()).catch(() => undefined),
+    };
+  };
   return {
-    async sealNew(context, value, options = {}) {
-      const { tenantId, entity, field: purpose } = context;
-      const { key, stored } = await createDataKey({ tenantId, entity, purpose, ...options });
-      const sealed = useOnce(key, () => seal(key, context, value));
-      await stored;
-      return sealed;
-    },
+    prepareSeal,
+    sealNew: (context, value, options) => prepareSeal(context, options).seal(value),
 
     async sealAgain(context, before, value) {
       const key = await openKey(context.tenantId, keyIdOf(before));
