@@ -1,9 +1,8 @@
-// `npm run deps`: the dependency rules of the workspace. dependency-cruiser checks the imports. This script checks which files name the
-// tables of the log.
+// `npm run deps`: the dependency rules of the workspace. dependency-cruiser checks the imports. This script checks where some SQL is written.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { filesNamingTheLog } from './store-law.ts';
+import { filesBreaking, sqlLaws } from './sql-laws.ts';
 
 const root = path.dirname(import.meta.dirname);
 const listed = execFileSync(
@@ -24,11 +23,10 @@ const textOf = (file: string): string => {
     return '';
   }
 };
-const violations = filesNamingTheLog(files, textOf);
-for (const file of violations)
-  process.stderr.write(
-    `error law-of-the-log: ${file} names event_store; only the Postgres adapter may name it\n`,
-  );
+const violations = sqlLaws.flatMap((law) =>
+  filesBreaking(law, files, textOf).map((file) => `error ${law.name}: ${file} ${law.message}`),
+);
+for (const violation of violations) process.stderr.write(`${violation}\n`);
 
 const cruiser = path.join(root, 'node_modules/dependency-cruiser/bin/dependency-cruiser.mjs');
 const args = [cruiser, '--config', '.dependency-cruiser.cjs', ...process.argv.slice(2), '.'];
