@@ -106,7 +106,11 @@ export const engine = createEngine();
 export function createContext({ scope, random, meter }: Evaluation): Context {
   // A copy, because `increment` writes to the scope. Without a prototype, so that it has only our names.
   const own: object = Object.assign(Object.create(null) as object, scope);
-  const context = new Context(own, engine.options, { sync: true }, { ...meter.engine(), liquid: engine });
+  const { memoryLimit, renderLimit } = meter.engine();
+  const context = new Context(own, engine.options, { sync: true }, { liquid: engine });
+  // The engine calls only these methods of its limiters.
+  Object.assign(context.memoryLimit, memoryLimit);
+  Object.assign(context.renderLimit, renderLimit);
   context.setRegister(randomRegister, random);
   return context;
 }

@@ -12,7 +12,9 @@ export class NeedsWorkerError extends Error {
 }
 
 /** The engine calls these before each step, and before it allocates. */
-export type EngineLimits = Pick<Context, 'memoryLimit' | 'renderLimit'>;
+export type EngineLimits = {
+  readonly [Limit in 'memoryLimit' | 'renderLimit']: Pick<Context[Limit], 'check' | 'use'>;
+};
 
 /** The limits of the expressions of one job, on any thread. */
 export interface Meter {
@@ -74,12 +76,10 @@ export class ClockMeter implements Meter {
     this.#until = processorMs() + ms;
     this.#looksAt = performance.now() + ms;
     this.#memory = memory;
-    const limits = {
+    this.#engine = {
       renderLimit: { check: () => this.spend(), use: () => this.spend() },
       memoryLimit: { check: (count: number) => this.#check(count), use: (count: number) => this.#use(count) },
     };
-    // eslint-disable-next-line no-restricted-syntax -- liquidjs declares its limiter as a class with private fields, but calls only these two methods.
-    this.#engine = limits as unknown as EngineLimits;
   }
 
   get memoryUsed(): number {

@@ -10,13 +10,10 @@ interface BufferClass {
   prototype: BufferLike;
 }
 
-// eslint-disable-next-line no-restricted-syntax -- The package declares the functions of Buffer by overloads that cannot be replaced below.
-const { Buffer, SlowBuffer, INSPECT_MAX_BYTES, kMaxLength } = feross as unknown as {
-  Buffer: BufferClass;
-  SlowBuffer: unknown;
-  INSPECT_MAX_BYTES: number;
-  kMaxLength: number;
-};
+// The package declares the functions of Buffer by overloads, which cannot be replaced below.
+const Buffer: BufferClass = feross.Buffer;
+// The package does not declare these.
+const { SlowBuffer, INSPECT_MAX_BYTES, kMaxLength }: Readonly<Record<string, unknown>> = feross;
 
 // The package predates base64url; its base64 decoder reads that alphabet, so only names and output are added.
 const isUrlSafe = (encoding: unknown): boolean =>
