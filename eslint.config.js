@@ -22,6 +22,20 @@ const casts = [
   },
 ];
 
+/** Of the key ring, only the calls that wipe their key. */
+const keys = [
+  {
+    selector: "MemberExpression > Identifier.property[name='createDataKey']",
+    message: 'seal by `sealNew` or `prepareSeal`, which wipe the key',
+  },
+];
+
+/** The plaintext of a request is a `Secret` from the line that takes it out of the body. */
+const secretFields = [
+  "MemberExpression[object.name='body'][property.name=/^(data|configuration|args)$/]:not(CallExpression[callee.name='secret'] MemberExpression)",
+  "VariableDeclarator[init.name='body'] > ObjectPattern > Property[key.name=/^(data|configuration|args)$/]",
+].map((selector) => ({ selector, message: 'wrap it: secret(body.…)' }));
+
 export default tseslint.config(
   {
     ignores: [
@@ -63,8 +77,16 @@ export default tseslint.config(
       'max-lines-per-function': ['error', { max: 55, skipBlankLines: true, skipComments: true }],
       complexity: ['error', 14],
       eqeqeq: 'error',
-      'no-restricted-syntax': ['error', ...readModelNames, ...casts],
+      'no-restricted-syntax': ['error', ...readModelNames, ...casts, ...keys],
     },
+  },
+  {
+    files: ['command-service/src/**/*.ts'],
+    rules: { 'no-restricted-syntax': ['error', ...readModelNames, ...casts, ...keys, ...secretFields] },
+  },
+  {
+    files: ['libs/crypto/src/**/*.ts'],
+    rules: { 'no-restricted-syntax': ['error', ...readModelNames, ...casts] },
   },
   {
     files: [

@@ -13,7 +13,7 @@ import {
   type InvocationField,
   type JsonInput,
 } from '@token-vault/contracts';
-import { secret, type KeyRing, type SealedValue } from '@token-vault/crypto';
+import { secret, type KeyRing, type SealedValue, type Secret } from '@token-vault/crypto';
 import type { EventStore, Position } from '@token-vault/event-store';
 import type { Answer, RequestContext } from '@token-vault/operations';
 import { execute, type Executed } from '../aggregates/decider.ts';
@@ -198,8 +198,8 @@ export class Invocations {
     const keyHash = context.parents.length > 0 ? undefined : context.principal.keyHash;
     const [args, callback, parents] = await Promise.all([
       this.#seal(id, 'args', request.args, context),
-      callbackUrl === undefined ? undefined : this.#seal(id, 'callback_url', callbackUrl, context),
-      context.parents.length === 0 ? undefined : this.#seal(id, 'parents', context.parents, context),
+      callbackUrl === undefined ? undefined : this.#seal(id, 'callback_url', secret(callbackUrl), context),
+      context.parents.length === 0 ? undefined : this.#seal(id, 'parents', secret(context.parents), context),
     ]);
     return {
       invocation_id: id,
@@ -234,7 +234,7 @@ export class Invocations {
   async #seal(
     id: string,
     field: InvocationField,
-    value: JsonInput,
+    value: Secret<JsonInput>,
     context: RequestContext,
   ): Promise<SealedValue> {
     const place = invocationPlace(context.principal.tenant.id, id, field);
@@ -242,7 +242,7 @@ export class Invocations {
     // Code that asks for a run may put a cvc that it was given into the arguments and the URL.
     const ends = [latest, ...context.parents.map(({ cvcEndsAt }) => cvcEndsAt)];
     const destroyAfter = new Date(firstCvcEnd(ends) ?? latest);
-    return this.#keyRing.sealNew(place, secret(value), { destroyAfter });
+    return this.#keyRing.sealNew(place, value, { destroyAfter });
   }
 
   async #outcomeOf(draft: Draft, awaited: AwaitedOutcome, context: RequestContext): Promise<OutcomeEvent> {
@@ -268,7 +268,7 @@ export class Invocations {
   /** Changes nothing when a runner has started the invocation. */
   #withdraw(id: string, context: RequestContext): Promise<Executed<InvocationState>> {
     const value = { detail: notStarted, errors: {} };
-    const content = { type: ReactorFailed.type, value, seen: [], isSeenComplete: true };
+    const content = secret({ type: ReactorFailed.type, value, seen: [], isSeenComplete: true });
     return execute({
       ...this.#executionOf(id, context),
       command: async () => ({

@@ -5,6 +5,7 @@ import {
   type BodyOf,
   type Operations,
 } from '@token-vault/contracts';
+import { secret, type Secret } from '@token-vault/crypto';
 import { findTokenReferences, type TokenReferences } from '@token-vault/expressions';
 import type { RequestContext } from '@token-vault/operations';
 import { asRefusal } from '../tokens/expression-errors.ts';
@@ -13,7 +14,7 @@ export type ReactBody = Partial<BodyOf<Operations['react']>>;
 
 /** A request to react, with the checks that need no stored data done. */
 export interface ReactRequest {
-  readonly args: NonNullable<ReactBody['args']>;
+  readonly args: Secret<NonNullable<ReactBody['args']>>;
   readonly references: TokenReferences;
   readonly callbackUrl: string | undefined;
   readonly timeoutMs: number;
@@ -35,7 +36,7 @@ function checkCallbackUrl(text: string, allowsPlainHttp: boolean): void {
 
 function referencesOf(args: ReactRequest['args']): TokenReferences {
   try {
-    return findTokenReferences(args);
+    return findTokenReferences(args.expose());
   } catch (error) {
     throw asRefusal(error);
   }
@@ -54,7 +55,7 @@ export function readReactRequest(
   allowsPlainHttp: boolean,
 ): ReactRequest {
   refuseInnerOfConsole(context);
-  const args = body.args ?? {};
+  const args = secret(body.args ?? {});
   // Both spellings are in use (rules.md §10).
   const callbackUrl = body.callback_url ?? body.callbackUrl;
   const timeoutMs = body.timeout_ms ?? body.timeoutMs;
@@ -64,7 +65,7 @@ export function readReactRequest(
   if (timeoutMs !== undefined && callbackUrl === undefined)
     throw ValidationError.of('timeout_ms', 'is only supported for asynchronous requests');
   if (callbackUrl !== undefined) checkCallbackUrl(callbackUrl, allowsPlainHttp);
-  if (Buffer.byteLength(JSON.stringify(args)) > maxArgsBytes)
+  if (Buffer.byteLength(JSON.stringify(args.expose())) > maxArgsBytes)
     throw ValidationError.of('args', 'must be at most 1 MiB as JSON');
   const references = referencesOf(args);
   if (references.tokens.size > maxTokens)

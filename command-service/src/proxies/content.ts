@@ -5,6 +5,7 @@ import {
   type Proxy,
   type ProxyBody,
 } from '@token-vault/contracts';
+import type { Secret } from '@token-vault/crypto';
 import type { Configuration } from '../reactors/configuration.ts';
 import type { ReferencedApplication } from '../reactors/referenced-application.ts';
 import type { ProxyContent, ProxyDetails } from './state.ts';
@@ -54,7 +55,7 @@ export const codesOf = ({
   [request?.code, response?.code].filter((code) => code !== undefined);
 
 export interface Shown {
-  readonly configuration: Configuration;
+  readonly configuration: Secret<Configuration>;
   readonly application: ReferencedApplication | undefined;
 }
 
@@ -75,7 +76,7 @@ export function present(
     request: requestCode === undefined ? undefined : { code: requestCode },
     response: responseCode === undefined ? undefined : { code: responseCode },
     require_auth: requireAuth,
-    configuration: { ...configuration },
+    configuration: { ...configuration.expose() },
     keys: keys.map(({ id: keyId, created_at, expires_at }) => ({ id: keyId, created_at, expires_at })),
     created_by: details.createdBy,
     created_at: details.createdAt,

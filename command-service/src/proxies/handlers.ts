@@ -6,7 +6,7 @@ import {
   type Proxy,
   type ProxyBody,
 } from '@token-vault/contracts';
-import { generateApiKey, hashApiKey } from '@token-vault/crypto';
+import { generateApiKey, hashApiKey, secret } from '@token-vault/crypto';
 import type { EventStore, Position } from '@token-vault/event-store';
 import type { AnswerOwner, RequestContext } from '@token-vault/operations';
 import { attemptsOf } from '../aggregates/attempts.ts';
@@ -56,7 +56,7 @@ export class Proxies {
     const application = await this.#referenced(body.application, context);
     await this.#compile(codesOf(body), context);
     const id = context.newEntityId();
-    const configuration = body.configuration ?? {};
+    const configuration = secret(body.configuration ?? {});
     const { position } = await this.#execute(context, id, async () => ({
       kind: 'create',
       id,
@@ -73,7 +73,7 @@ export class Proxies {
     await loadProxy(this.#dependencies, tenantOf(context), id);
     const application = await this.#referenced(body.application, context);
     await this.#compile(codesOf(body), context);
-    const configuration = body.configuration ?? {};
+    const configuration = secret(body.configuration ?? {});
     const changed = await this.#change(context, id, async ({ configuration: before }) =>
       contentOf(body, {
         configuration: await this.#configurations.reseal(tenantOf(context), id, before, configuration),
@@ -189,7 +189,7 @@ export class Proxies {
   async #read(context: RequestContext, { id, configuration, applicationId }: ProxyDetails): Promise<Shown> {
     const opened = await this.#configurations.open(tenantOf(context), id, configuration);
     const reference = applicationId === undefined ? undefined : { id: applicationId };
-    return { configuration: opened.expose(), application: await this.#referenced(reference, context) };
+    return { configuration: opened, application: await this.#referenced(reference, context) };
   }
 
   async #referenced(reference: { readonly id: string } | undefined, context: RequestContext) {

@@ -34,13 +34,13 @@ export interface Configurations {
     destroy(keyIds: readonly string[]): Promise<unknown>;
   };
   /** Seals the configuration of a new entity, under a key that its append must be given. */
-  seal(tenantId: string, id: string, configuration: Configuration): Promise<SealedValue>;
+  seal(tenantId: string, id: string, configuration: Secret<Configuration>): Promise<SealedValue>;
   /** @throws NotFoundError when the entity was deleted meanwhile. */
   reseal(
     tenantId: string,
     id: string,
     before: SealedValue,
-    configuration: Configuration,
+    configuration: Secret<Configuration>,
   ): Promise<SealedValue>;
   /** The configuration after a merge patch. @throws ValidationError, NotFoundError as `reseal` */
   patched(
@@ -75,18 +75,17 @@ export function createConfigurations(keyRing: KeyRing, kind: ConfiguredKind): Co
         command === 'create' && content ? [keyIdOf(content.configuration)] : [],
       destroy: (keyIds) => keyRing.destroyKeys(tenantId, keyIds),
     }),
-    seal: (tenantId, id, configuration) =>
-      keyRing.sealNew(placeOf(tenantId, id), secret({ ...configuration })),
+    seal: (tenantId, id, configuration) => keyRing.sealNew(placeOf(tenantId, id), configuration),
     reseal: (tenantId, id, before, configuration) =>
-      orNotFound(keyRing.sealAgain(placeOf(tenantId, id), before, secret({ ...configuration }))),
+      orNotFound(keyRing.sealAgain(placeOf(tenantId, id), before, configuration)),
     async patched(tenantId, id, before, patch) {
       if (patch === undefined) return before;
       // An answer always has the field, so a patch with null leaves an empty configuration.
-      if (patch === null) return configurations.reseal(tenantId, id, before, {});
+      if (patch === null) return configurations.reseal(tenantId, id, before, secret({}));
       const opened = await configurations.open(tenantId, id, before);
       const configuration = mergePatch({ ...opened.expose() }, patch) as Configuration;
       requireFewEntries(configuration);
-      return configurations.reseal(tenantId, id, before, configuration);
+      return configurations.reseal(tenantId, id, before, secret(configuration));
     },
     open: (tenantId, id, sealed) =>
       orNotFound(keyRing.open<Record<string, string>>(placeOf(tenantId, id), sealed)),

@@ -1,5 +1,5 @@
 import { streams, type PatchReactorBody, type Reactor, type ReactorBody } from '@token-vault/contracts';
-import type { KeyRing } from '@token-vault/crypto';
+import { secret, type KeyRing, type Secret } from '@token-vault/crypto';
 import type { EventStore, Position } from '@token-vault/event-store';
 import type { AnswerOwner, RequestContext } from '@token-vault/operations';
 import { attemptsOf } from '../aggregates/attempts.ts';
@@ -33,7 +33,7 @@ const streamOf = (context: RequestContext, id: string): string => streams.reacto
 function present(
   tenantId: string,
   details: ReactorDetails,
-  configuration: Configuration,
+  configuration: Secret<Configuration>,
   application: ReferencedApplication | undefined,
 ): Reactor {
   const { id, name, code } = details;
@@ -42,7 +42,7 @@ function present(
     tenant_id: tenantId,
     name,
     code,
-    configuration: { ...configuration },
+    configuration: { ...configuration.expose() },
     application,
     created_by: details.createdBy,
     created_at: details.createdAt,
@@ -60,7 +60,7 @@ interface ChangedReactor {
 
 /** The fields of an answer that are not stored with the reactor. */
 interface Shown {
-  readonly configuration: Configuration;
+  readonly configuration: Secret<Configuration>;
   readonly application: ReferencedApplication | undefined;
   readonly position: Position | undefined;
 }
@@ -86,7 +86,8 @@ export class Reactors {
     const application = await this.#referenced(body.application, context);
     await this.#compile(body.code, context);
     const id = context.newEntityId();
-    const { name, code, configuration } = body;
+    const { name, code } = body;
+    const configuration = secret(body.configuration);
     const sealed = () => this.#configurations.seal(tenantOf(context), id, configuration);
     const { position } = await execute({
       store: this.#store,
@@ -112,7 +113,8 @@ export class Reactors {
     await loadReactor(this.#dependencies, tenantOf(context), id);
     const application = await this.#referenced(body.application, context);
     await this.#compile(body.code, context);
-    const { name, code, configuration } = body;
+    const { name, code } = body;
+    const configuration = secret(body.configuration);
     const changed = await this.#change(context, id, async (details) => ({
       name,
       code,
@@ -197,10 +199,10 @@ export class Reactors {
       applicationId === undefined ? undefined : { id: applicationId },
       context,
     );
-    return { configuration: configuration.expose(), application };
+    return { configuration, application };
   }
 
-  #reseal(context: RequestContext, details: ReactorDetails, configuration: Configuration) {
+  #reseal(context: RequestContext, details: ReactorDetails, configuration: Secret<Configuration>) {
     return this.#configurations.reseal(tenantOf(context), details.id, details.configuration, configuration);
   }
 
