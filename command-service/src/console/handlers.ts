@@ -199,7 +199,7 @@ export function createConsoleHandlers(dependencies: ConsoleDependencies) {
     },
 
     /** @throws NotFoundError */
-    async get(context: RequestContext): Promise<ConsoleSession> {
+    async show(context: RequestContext): Promise<ConsoleSession> {
       const session = await findOwn(store, context);
       await audit.record(context, EntitiesRead, {
         entity_type: 'session',

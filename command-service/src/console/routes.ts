@@ -7,7 +7,7 @@ export function consoleRoutes(sessions: ConsoleHandlers) {
       const { session, secret, position, revoked } = await sessions.open(context);
       return { body: session, position, revoked, cookie: { set: secret } };
     },
-    getConsoleSession: async (_input, context) => ({ body: await sessions.get(context) }),
+    getConsoleSession: async (_input, context) => ({ body: await sessions.show(context) }),
     async endConsoleSession(_input, context) {
       return { position: await sessions.end(context), cookie: 'cleared' };
     },

@@ -49,7 +49,7 @@ function endingsOfTransactions({
       const opener = kind === 'open' && 'opener' in state ? state.opener : undefined;
       if (!opener || !(await isOpenerGone({ store, tenantId, now }, opener))) return false;
       const context = systemContext(tenantId, 'transaction-expiry', clock);
-      await outcomes.decide(tenantId, { kind: 'abandon', id }, context.event.bind(context));
+      await outcomes.execute(tenantId, { kind: 'abandon', id }, context.event.bind(context));
       await transactions.settle(tenantId, id);
       return true;
     },

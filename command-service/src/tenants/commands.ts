@@ -18,7 +18,7 @@ import type { CommandDependencies } from '../dependencies.ts';
 import { Proxies } from '../proxies/handlers.ts';
 import { requireActive, tenantDecider, type TenantCommand } from './decider.ts';
 import { executeTenant } from './execute.ts';
-import { newWebhookSecret } from './webhook-secret.ts';
+import { sealNewWebhookSecret } from './webhook-secret.ts';
 
 export interface CreatedTenant {
   readonly tenantId: string;
@@ -100,7 +100,7 @@ export function createTenantCommands(dependencies: Omit<CommandDependencies, 'ex
       await keyRing.createTenantKeys(tenantId);
       if ((await stateOf(tenantId)).kind === 'absent')
         await run(tenantId, async () => {
-          const { sealed: webhookSecret } = await newWebhookSecret(keyRing, tenantId);
+          const { sealed: webhookSecret } = await sealNewWebhookSecret(keyRing, tenantId);
           return { kind: 'create', id: tenantId, name, plan, webhookSecret };
         });
       const { application, position } = await createManagement(tenantId, plan);

@@ -7,7 +7,7 @@ import { load } from '../aggregates/decider.ts';
 import { requireActive, tenantDecider, type TenantCommand } from './decider.ts';
 import { executeTenant } from './execute.ts';
 import type { TenantDetails } from './state.ts';
-import { newWebhookSecret } from './webhook-secret.ts';
+import { sealNewWebhookSecret } from './webhook-secret.ts';
 
 /** JSON leaves out unset fields. */
 const present = ({ id, name, plan, settings, ...details }: TenantDetails) => ({
@@ -59,7 +59,7 @@ export function createTenantHandlers({ store, keyRing }: { store: EventStore; ke
         tenantId,
         event: context.event.bind(context),
         async command(state) {
-          const made = await newWebhookSecret(keyRing, tenantId, requireActive(state).webhookSecret);
+          const made = await sealNewWebhookSecret(keyRing, tenantId, requireActive(state).webhookSecret);
           secret = made.plain;
           const { sealed, isFirstOfKey } = made;
           return { kind: 'rotate-webhook-secret', secret: sealed, isFirstOfKey, overlap, now: context.now };

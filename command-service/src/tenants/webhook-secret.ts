@@ -31,7 +31,7 @@ export interface NewWebhookSecret {
  * Makes and seals a secret. When `before` is given, its data key is used again, so that a delivery in progress can
  * still sign.
  */
-export async function newWebhookSecret(
+export async function sealNewWebhookSecret(
   keyRing: KeyRing,
   tenantId: string,
   before?: SealedValue,

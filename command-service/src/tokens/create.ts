@@ -99,7 +99,7 @@ export class TokenCreation {
     if (revision === undefined || !content) throw new Error('a create without a duplicate was not appended');
     const { tokenId } = before;
     if (context.isRepeatable) {
-      const repeat = await this.#repeatOf(draft, context, tokenId, { keys, revision });
+      const repeat = await this.#destroyKeysOfRepeat(draft, context, tokenId, { keys, revision });
       if (repeat !== 'first') return repeat;
     }
     // The id was used before: the token expired and was not swept, or its deletion was interrupted. Its keys are
@@ -166,7 +166,7 @@ export class TokenCreation {
   async #decide(draft: TokenDraft, { context, tokenId: id, state, duplicate, claim }: Place) {
     const shown = shownBy(draft.transform, draft.mask !== undefined);
     if (duplicate) return { facts: [], keys: [], shown };
-    const content = await this.#contentOf(draft, context, id);
+    const content = await this.#sealContent(draft, context, id);
     const command = { kind: 'create', id, type: draft.type, content, shown, now: context.now } as const;
     const facts = tokenDecider.decide(state, command);
     const { member } = draft;
@@ -178,7 +178,7 @@ export class TokenCreation {
    * keys of the repeat are destroyed. Undefined when the first event does not count, because its transaction was not
    * committed.
    */
-  async #repeatOf(
+  async #destroyKeysOfRepeat(
     draft: TokenDraft,
     context: RequestContext,
     id: string,
@@ -215,7 +215,7 @@ export class TokenCreation {
     return undefined;
   }
 
-  async #contentOf(draft: TokenDraft, context: RequestContext, tokenId: string): Promise<TokenContent> {
+  async #sealContent(draft: TokenDraft, context: RequestContext, tokenId: string): Promise<TokenContent> {
     const place = { tenantId: context.principal.tenant.id, tokenId };
     const sealed = await sealNewToken(this.#dependencies.keyRing, place, draft, context.now);
     const { mask, containers, metadata, deduplicateToken, expiresAt, derived } = draft;

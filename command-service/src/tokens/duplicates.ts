@@ -65,7 +65,7 @@ export class Duplicates {
     options: FindOptions,
   ): Promise<Clearance> {
     if (fingerprint === undefined) return { duplicate: undefined, claim: async () => undefined };
-    if (deduplicate) return this.#find(context, fingerprint, options);
+    if (deduplicate) return this.#findAndRelease(context, fingerprint, options);
     const { claims } = this.#dependencies;
     return { duplicate: undefined, claim: (tokenId) => claims.claim(context, fingerprint, tokenId) };
   }
@@ -75,7 +75,11 @@ export class Duplicates {
    * committed tokens and those of the same transaction). @throws RevisionConflictError when the command must be
    * repeated.
    */
-  async #find(context: RequestContext, fingerprint: string, options: FindOptions): Promise<Clearance> {
+  async #findAndRelease(
+    context: RequestContext,
+    fingerprint: string,
+    options: FindOptions,
+  ): Promise<Clearance> {
     const { claims } = this.#dependencies;
     const tries = this.#countTries(context);
     const { claimants, revision } = await claims.read(context.principal.tenant.id, fingerprint);
@@ -84,7 +88,7 @@ export class Duplicates {
     for (const [id, claimedAt] of claimants) {
       if (id === options.exceptId) continue;
       const claimant = { fingerprint, id, claimedAt, onWaiting: options.onWaiting };
-      const history = await this.#settledHistory(context, claimant);
+      const history = await this.#settleClaim(context, claimant);
       if (hasFingerprint(history.state, fingerprint, context.now)) {
         duplicate = history.state.details;
         break;
@@ -123,7 +127,7 @@ export class Duplicates {
    * Waits for a writer that has claimed and has not written yet. When the write does not come, an event on the
    * token's stream makes it conflict.
    */
-  async #settledHistory(
+  async #settleClaim(
     context: RequestContext,
     { fingerprint, id, claimedAt, onWaiting }: Claimant,
   ): Promise<TokenHistory> {

@@ -143,8 +143,8 @@ export class Transactions {
     await this.#outcomes.endIfOver(tenantId, transactionId);
   }
 
-  #run(context: RequestContext, command: TransactionCommand): ReturnType<TransactionOutcomes['decide']> {
+  #run(context: RequestContext, command: TransactionCommand): ReturnType<TransactionOutcomes['execute']> {
     const outside = outsideTransaction(context);
-    return this.#outcomes.decide(context.principal.tenant.id, command, outside.event.bind(outside));
+    return this.#outcomes.execute(context.principal.tenant.id, command, outside.event.bind(outside));
   }
 }

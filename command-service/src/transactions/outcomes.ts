@@ -14,7 +14,7 @@ export interface TransactionOutcomes {
   /** Appends a fact that needs no decision, and gives the state after it. The transaction must exist. */
   record(tenantId: string, transactionId: string, event: VaultEvent): Promise<TransactionState>;
   /** Decides on the present state and appends. Repeats on a conflict. Gives the state before the append. */
-  decide(
+  execute(
     tenantId: string,
     command: TransactionCommand,
     toEvent: RequestContext['event'],
@@ -111,7 +111,7 @@ export function createTransactionOutcomes(store: EventStore, clock: Clock): Tran
     transactions.forget(stream);
   }
 
-  const decide: TransactionOutcomes['decide'] = async (tenantId, command, toEvent) => {
+  const execute: TransactionOutcomes['execute'] = async (tenantId, command, toEvent) => {
     const stream = streamOf(tenantId, command.id);
     const { decided, position } = await change({
       store,
@@ -133,13 +133,13 @@ export function createTransactionOutcomes(store: EventStore, clock: Clock): Tran
     if (!isOver(state, clock.now())) return state;
     const context = systemContext(tenantId, 'transaction-expiry', clock);
     const command = { kind: 'expire', id: transactionId, now: clock.now() } as const;
-    await decide(tenantId, command, context.event.bind(context));
+    await execute(tenantId, command, context.event.bind(context));
     return (await transactions.read(streamOf(tenantId, transactionId))).state;
   }
 
   return {
     endIfOverWithWrites,
-    decide,
+    execute,
 
     async endIfOver(tenantId, transactionId) {
       const stream = streamOf(tenantId, transactionId);

@@ -34,7 +34,7 @@ export function createKeyHandlers({
   HandlersOf<'query'>,
   'listApplicationKeys' | 'getApplicationKey'
 > {
-  async function keysOf(id: string, context: RequestContext): Promise<ApplicationKey[]> {
+  async function showKeys(id: string, context: RequestContext): Promise<ApplicationKey[]> {
     const row = await findKeys(pool, context.principal.tenant.id, id, context.now);
     if (!row) throw new NotFoundError('Application');
     await audit.record(context, EntitiesRead, {
@@ -51,9 +51,9 @@ export function createKeyHandlers({
   }
 
   return {
-    listApplicationKeys: async ({ params }, context) => ({ body: await keysOf(params.id, context) }),
+    listApplicationKeys: async ({ params }, context) => ({ body: await showKeys(params.id, context) }),
     async getApplicationKey({ params }, context) {
-      const key = (await keysOf(params.id, context)).find(({ id }) => id === params.key_id);
+      const key = (await showKeys(params.id, context)).find(({ id }) => id === params.key_id);
       if (!key) throw new NotFoundError('Key');
       return { body: key };
     },

@@ -195,7 +195,7 @@ export class Runs {
     const outcome = { ...ended, seen, refusals, ...printed };
     // No caller waits for an asynchronous run, and after its outcome no feed or sweeper returns to it. So the
     // arguments are destroyed before the outcome: after a crash in between the run is still found as lost.
-    const areArgumentsGone = invoked.mode === 'async' && (await this.#argumentsGo(invocation));
+    const areArgumentsGone = invoked.mode === 'async' && (await this.#tryToDestroyArguments(invocation));
     await recordOutcome(this.#dependencies, invocation, outcome, { revision, earlyKey: outcomeKey });
     this.#recordSpan(invocation, outcome, startMs);
     return !areArgumentsGone;
@@ -212,7 +212,7 @@ export class Runs {
   }
 
   /** False when the key table cannot be reached. Then the destruction is tried again after the outcome. */
-  #argumentsGo(invocation: Invocation): Promise<boolean> {
+  #tryToDestroyArguments(invocation: Invocation): Promise<boolean> {
     return this.#destroyArguments(invocation).then(
       () => true,
       () => false,

@@ -23,7 +23,7 @@ export interface LoadOptions {
  * even written to the new disk.
  * @returns the number of data keys that were left out
  */
-export function loadKeys(
+export function insertKeys(
   keys: Bundle,
   tombstones: Tombstones | undefined,
   now: Date,
@@ -70,7 +70,7 @@ async function* bytesOf(rows: Batches): AsyncGenerator<Buffer, void> {
 /**
  * Loads the log, if the bundle has it, and its other parts, either all or nothing. Streams and head are computed from the events.
  */
-export function loadLog(log: Bundle, options: LoadOptions): Promise<void> {
+export function insertLog(log: Bundle, options: LoadOptions): Promise<void> {
   return inTransaction(options, async (client) => {
     for (const { name } of partsOf(log).filter(({ bundle }) => bundle === 'log')) {
       options.onPart?.(name, log.count(name));

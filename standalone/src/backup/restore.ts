@@ -23,7 +23,7 @@ import type { StandaloneConfig } from '../config.ts';
 import { openDataDirectory } from '../data-directory.ts';
 import { openBundle, type Bundle } from './bundle-reader.ts';
 import { BackupError, type Manifest } from './format.ts';
-import { loadKeys, loadLog } from './load.ts';
+import { insertKeys, insertLog } from './load.ts';
 import { identityOf, requireSameLog } from './log-elsewhere.ts';
 import { endEntitiesWithoutKey } from './lost-entities.ts';
 import { makeReadModels, unitOf, type ReportProgress } from './read-models.ts';
@@ -170,10 +170,10 @@ async function restoreInto(
   await migrate(url, [unfinishedRestore, ...schemaOf(log)]);
   const pool = closers.add(new pg.Pool({ connectionString: url, max: 3 }), (it) => it.end());
   ignoreIdleConnectionErrors(pool);
-  const keysLeftOut = keys ? await loadKeys(keys, tombstones, systemClock.now(), loading) : 0;
+  const keysLeftOut = keys ? await insertKeys(keys, tombstones, systemClock.now(), loading) : 0;
   // Checks before the long part whether the root key is the right one.
   const keyRing = keys ? await openKeyRing(pool, config, directory.rootKeyFile) : undefined;
-  await loadLog(log, loading);
+  await insertLog(log, loading);
   await migrate(url, [unfinishedRestore, ...schema]);
   const audit = await verify(store, keyRing, options);
   await makeReadModels(store, url, options);

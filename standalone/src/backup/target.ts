@@ -26,7 +26,7 @@ export interface RestoreTarget {
 export async function openRestoreTarget(config: StandaloneConfig): Promise<RestoreTarget> {
   const directory = await openDataDirectory(config.dataDir);
   return config.databaseUrl === undefined
-    ? openEmbedded(directory)
+    ? createEmbedded(directory)
     : openExternal(config.databaseUrl, directory);
 }
 
@@ -51,7 +51,7 @@ const isAllowed = (name: string): boolean => name.startsWith('root.key') || name
  * Makes a cluster under another name until all of it is restored and checked, so that an interrupted restore is never
  * taken for a vault.
  */
-async function openEmbedded(directory: DataDirectory): Promise<RestoreTarget> {
+async function createEmbedded(directory: DataDirectory): Promise<RestoreTarget> {
   const { root } = directory;
   const names = await readdir(root);
   const other = names.find((name) => !isAllowed(name));

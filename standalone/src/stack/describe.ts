@@ -14,7 +14,10 @@ interface Described {
 /**
  * Lists the processes in `stack.json` in the data directory, for tools outside. The file is complete at any moment.
  */
-export function describeTo(directory: DataDirectory, processes: () => readonly Described[]): () => void {
+export function descriptionWriter(
+  directory: DataDirectory,
+  processes: () => readonly Described[],
+): () => void {
   const file = path.join(directory.root, 'stack.json');
   let writing = Promise.resolve();
   return () => {

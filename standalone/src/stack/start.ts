@@ -20,7 +20,7 @@ import { openDataDirectory, type DataDirectory } from '../data-directory.ts';
 import { requireReachable } from '../external-database.ts';
 import type { RunningStandalone } from '../start.ts';
 import { createFirstTenant } from '../vault.ts';
-import { describeTo } from './describe.ts';
+import { descriptionWriter } from './describe.ts';
 import { startLastingPostgres, type LastingPostgres } from './lasting-postgres.ts';
 import { Replica } from './replica.ts';
 import type { StackSettings } from './settings.ts';
@@ -179,7 +179,7 @@ export async function startStack(settings: StackSettings): Promise<RunningStanda
   let replicas: readonly Replica[] = [];
   let postgres: LastingPostgres | undefined;
   let stopping: Promise<void> | undefined;
-  const onChange = describeTo(directory, () => [
+  const onChange = descriptionWriter(directory, () => [
     ...(postgres ? [{ name: 'postgres', pid: postgres.pid }] : []),
     ...replicas,
   ]);
