@@ -33,7 +33,7 @@ const hopByHop = new Set([
   'connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te', 'trailer',
   'transfer-encoding', 'upgrade', 'expect', 'content-length',
 ]); // prettier-ignore
-/** What a proxy says about its client. Services believe this router, so it passes on only what it believes itself. */
+/** The headers by which a proxy describes its client. Services believe those of this router, so it passes on only those of peers that it trusts. */
 const aboutClient = /^(forwarded|x-forwarded-.*|x-real-ip)$/;
 
 /** A replica did not answer. */
@@ -77,7 +77,7 @@ function headersFor(request: IncomingMessage, body: Buffer, trusts: TrustPeer): 
   ];
 }
 
-/** The addresses, scheme and host of the client: as a balancer before this router says, where it is believed (VAULT_TRUST_PROXY). */
+/** The addresses, scheme and host of the client, by the headers of the load balancer before this router where VAULT_TRUST_PROXY names it. */
 function forwardedHeaders({ headers, socket }: IncomingMessage, trusts: TrustPeer): string[] {
   const address = socket.remoteAddress ?? '';
   if (!trusts(address, 0)) return ['X-Forwarded-For', address, 'X-Forwarded-Proto', 'http'];

@@ -8,7 +8,7 @@ import type { OutgoingTemplate } from './outgoing.ts';
 
 export interface DecisionDependencies {
   readonly store: Pick<EventStore, 'consistently'>;
-  /** Another token with the id of a taken one is not there. @throws as `takeTokens` */
+  /** A token that was created later under the id of a taken token does not count as it. @throws as `takeTokens` */
   readonly checkTokens: (
     references: TokenReferences,
     context: RequestContext,
@@ -40,7 +40,7 @@ export interface Leaving extends Going {
   readonly madeAt: TakenTokens['madeAt'];
 }
 
-/** What is decided again. */
+/** The parts of an exchange by which a decision is made again. */
 interface Asked {
   readonly requireStanding: Going['requireStanding'];
   readonly tokenIds: readonly string[];

@@ -173,7 +173,7 @@ describe('long statements of a tenant', () => {
     expect(running).toHaveLength(4);
   });
 
-  it('are those, too, whose rows cause long work', async () => {
+  it('are also short ones whose rows cause long work', async () => {
     const reads = open();
     // Two pages at the same time: their work is added.
     reads.spend('pages', 50);

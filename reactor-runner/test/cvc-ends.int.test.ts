@@ -45,7 +45,7 @@ const succeeds = () => {
   fixture.sandbox = () => Promise.resolve({ kind: 'succeeded', result: { raw: 'out' }, console });
 };
 
-/** Expects that the outcome can be opened until that moment only. Gives what it held. */
+/** Expects that the outcome can be opened until `cvcEndsAt` only. @returns its content */
 async function expectToEndAt(invocation: Invocation, cvcEndsAt: string): Promise<unknown> {
   const data = fieldsOf((await fixture.eventsOf(invocation)).at(-1));
   const opened = () => fixture.open(invocation, 'outcome', data['result'] ?? data['problem']);

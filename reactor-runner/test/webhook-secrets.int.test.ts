@@ -74,7 +74,7 @@ const place = { tenantId, entity: `tenant:${tenantId}`, field: 'webhook_secret' 
 
 const unsent: Arrived = { path: undefined, headers: {}, body: '' };
 
-/** The secrets that signed what has arrived last. */
+/** The secrets that signed the last webhook. */
 function signers(): readonly string[] {
   const { headers, body } = arrived.at(-1) ?? unsent;
   const at = new Date(Number(headers['webhook-timestamp']) * 1000);
@@ -116,7 +116,7 @@ async function overADecision(): Promise<void> {
   await waitUntil(() => performance.now() - sinceMs > 150, { what: 'the time' });
 }
 
-/** What webhooks are sent by. `meanwhile` happens while the first connection is being made, which takes longer than a decision counts. */
+/** The dependencies of a delivery. `meanwhile` is done while the first connection is being made, which takes longer than a decision counts. */
 function sendingSlowly(meanwhile: () => Promise<unknown>): DeliveryDependencies {
   let isFirst = true;
   const broker = createEgressBroker({

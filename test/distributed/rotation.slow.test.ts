@@ -60,7 +60,7 @@ it('a key is replaced three times under load without a failed request, and the r
     const isDone = () => answers.every((count, index) => count >= (before[index] ?? 0) + 2);
     await waitUntil(isDone, { what: 'two answers on each connection', timeoutMs: 60_000 });
   };
-  /** A busy machine may not confirm a deletion in time: then it is 503, and the request is to be repeated. */
+  /** A deletion that a busy machine does not confirm in time is answered 503, and the request is to be repeated. */
   const remove = async (path: string): Promise<void> => {
     for (;;) {
       const { status, headers } = await vault.client().request('DELETE', path);
@@ -68,7 +68,7 @@ it('a key is replaced three times under load without a failed request, and the r
       await sleep(Number(headers.get('retry-after')) * 1_000);
     }
   };
-  /** So is a new key. The same idempotency key says that it is the same request. */
+  /** A new key that is not confirmed in time is answered 503, too. The repeat has the same idempotency key, so it makes no second key. */
   const regenerated = async (): Promise<string> => {
     const headers = { 'SVC-IDEMPOTENCY-KEY': randomUUID() };
     for (;;) {

@@ -204,7 +204,7 @@ async function decidedAnswer(
     // The readings were recorded during the run. `record` is for showings after the first.
     const decideSeen = await decisionOnSeen(seen, since, context);
     const gone = await refuseOwner(asked.tenantId, owner, since);
-    // The rights are found last: what was read before took time.
+    // The rights are found last: reading the tokens before took time.
     const present = (await context.renewed()) ?? context;
     const { refusal } = await decideSeen();
     return { present, refusal: decideUse?.(present) ?? gone ?? refusal };

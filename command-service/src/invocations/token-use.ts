@@ -38,8 +38,8 @@ export interface TokenUse {
    */
   check(references: TokenReferences, context: RequestContext): Promise<void>;
   /**
-   * Whether tokens that were taken since a moment are there still, and the caller may use them.
-   * @param madeAt `created_at` by id. Another token with such an id does not count as it
+   * Checks that the tokens, which were taken at `since` or later, still exist, and that the caller may use them.
+   * @param madeAt `created_at` by id. A later token with the same id does not count
    * @throws ValidationError naming the place of a token that is gone; ForbiddenError
    */
   checkTaken(
@@ -61,7 +61,7 @@ export interface TokenUse {
    * @throws as `check`
    */
   take(references: TokenReferences, context: RequestContext): Promise<OpenedTokens>;
-  /** Whether each of these tokens, seen since a moment, is there, for any caller. Another token with the id is not it. */
+  /** Whether each of these tokens, which were seen at `since` or later, still exists, whoever asks. A later token with the same id does not count. */
   areThere(tokens: readonly SeenToken[], since: Date, context: RequestContext): Promise<boolean>;
   /**
    * Reads the last states of tokens that were used since a moment, those that are gone included. What it gives decides about them: the
@@ -181,7 +181,7 @@ type FindThere = (
   context: RequestContext,
 ) => Promise<readonly DecidingToken[]>;
 
-/** Of a token that was used since the moment, or seen, the decision about it reads the same. A token may expire while others are read. */
+/** Reads the tokens as the decision about used and seen tokens does. A token may expire while others are read. */
 const thereFinder =
   (findSince: FindTokensSince, clock: Clock): FindThere =>
   async (tokenIds, since, context) => {

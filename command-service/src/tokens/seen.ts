@@ -124,7 +124,7 @@ export function shownNow(principal: Principal, { details, shown: before }: OwnSh
   const { permission } = before;
   const access = decideTokenAccess(principal, permission, token);
   if (!access.isGranted) return access;
-  // A use is of the plaintext, whatever the transform of the rule.
+  // Code and destinations get the plaintext of a token that they use, whatever transform the rule has.
   if (permission === 'token:use') return { ...access, transform: 'reveal' };
   if (before.isTold)
     return mayBeTold(principal, permission, { token, transform: access.transform }) ? access : denied;

@@ -38,8 +38,8 @@ export function toldBySuccess(attempt: PatchAttempt, mask: Json | undefined): An
 }
 
 /**
- * The same for a patch that an earlier attempt of the request has done. The rights of now decide whether it tells the caller of data: those of
- * that attempt are not known. @throws ForbiddenError
+ * The same for a patch that an earlier attempt of the request has done. The present rights decide whether it tells the caller of data, because
+ * those of the earlier attempt are not known. @throws ForbiddenError
  */
 export function toldByRepeat(
   details: TokenDetails,

@@ -18,13 +18,13 @@ interface Remembered {
 }
 
 interface Decision {
-  /** Of the present attempt. */
+  /** The streams that the present attempt has read. */
   readonly reads: ReadSet;
   /** Notes that the present attempt begins to find rights. */
   readonly beforeRights: () => void;
-  /** Of all attempts. */
+  /** The values that all attempts so far have read, by their keys. */
   readonly remembered: Map<string, Remembered>;
-  /** Those that are being read now. */
+  /** The values that are being read now. */
   readonly running: Map<string, Promise<Remembered>>;
 }
 
@@ -88,14 +88,14 @@ async function consistently<Result>(
   for (let attempt = 1; attempt <= mostAttempts; attempt += 1) {
     const reads: ReadSet = new Map();
     const beganMs = performance.now();
-    // Without rights, the decision is as recent as its streams.
+    // A decision that reads no rights is as recent as its streams.
     let rightsAtMs = Infinity;
     const beforeRights = () => (rightsAtMs = Math.min(rightsAtMs, performance.now()));
     const attempted: Decision = { reads, beforeRights, remembered, running: new Map() };
     const decided = await decisions.run(attempted, () => decide(beforeRights));
     if (performance.now() - beganMs < (attempt < shortFrom ? momentMs : shortMs)) return decided;
     const overtaken = await overtakenStreams(adapter, reads);
-    // The look may have waited for the database. On a busy machine each attempt may take long, so the next one may take longer.
+    // `overtakenStreams` may have waited for the database. On a busy machine each attempt may take long, so the next one may take longer.
     const isRecent = performance.now() - rightsAtMs < Math.min(rightsMs * 2 ** (attempt - 1), mostRightsMs);
     if (overtaken.size === 0 && isRecent) return decided;
     for (const each of remembered.values())

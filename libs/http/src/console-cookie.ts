@@ -68,7 +68,10 @@ interface Tried {
   readonly found: Authentication;
 }
 
-/** The first secret that authenticates, so that one which another server has set does not sign anybody out; else the first that was one. */
+/**
+ * The first secret that authenticates, or else the first that was valid earlier. So the cookie of another server, which authenticates nothing, does
+ * not end the session of a person.
+ */
 async function firstGood(
   secrets: readonly string[],
   authenticator: ConsoleAuthenticator,

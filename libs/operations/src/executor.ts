@@ -101,7 +101,7 @@ async function execute(call: Call, dependencies: ExecutorDependencies): Promise<
     const made = await answerOf(call, { principal, atMs }, dependencies);
     const isVisible = await waitForOwnWrite(dependencies, call, principal, made.answer);
     const deciding = asRightsAreNow(made, callerOf(call, dependencies));
-    // With a position, a write is done.
+    // An answer with a position is that of a write that is done.
     const answer = await (made.answer.position === undefined ? deciding : deciding.catch(throwAfterWork));
     if (isQuery) requireNothingLost(progress, losses);
     return { answer, isVisible };

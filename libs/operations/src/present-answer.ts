@@ -43,7 +43,7 @@ const overtaken = ({ position }: Answer): Error =>
 const haveSameRights = (one: Admitted, other: Admitted): boolean =>
   isDeepStrictEqual(one.principal, other.principal);
 
-/** The present rights of the caller, and whether the answer was decided by others, or shows what is not so any more. */
+/** The present rights of the caller, and whether the answer was decided by other rights, or shows tokens that have changed since. */
 async function look(
   { isOvertaken, answer, admitted }: Made,
   freshMs: number,

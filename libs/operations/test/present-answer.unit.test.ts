@@ -58,7 +58,7 @@ const answerAfterLooking = (lookingMs: number) =>
     },
   );
 
-/** The rights are narrowed while the database is asked for so long whether its tokens have changed. */
+/** The rights are narrowed while a query for changes of its tokens runs for this time. */
 const answerAfterRenewing = (renewingMs: number) =>
   lateAnswer((body, narrow) => ({
     pending: {
@@ -80,7 +80,7 @@ it('rights that were found a moment before the answer leaves are not looked up a
   expect(await answerAfterLooking(20)).toEqual({ body: 'first', madeFor: [] });
 });
 
-it('an answer is made again when the rights are narrowed while the database is waited for, which is asked for changes of its tokens', async () => {
+it('an answer is made again when the rights are narrowed during a long query for changes of its tokens', async () => {
   expect(await answerAfterRenewing(300)).toEqual({ body: 'anew', madeFor: [[]] });
 });
 

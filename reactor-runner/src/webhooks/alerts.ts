@@ -80,7 +80,7 @@ async function attempt(
     const reason = await sendWebhook(dependencies, webhook);
     return reason === undefined ? undefined : { reason, isFinal: false };
   } catch (error) {
-    // Nothing has left for the URL of before.
+    // No webhook has been sent to the earlier URL.
     if (error instanceof UrlChangedError) return attempt(dependencies, tenantId, id, { content });
     if (error instanceof EgressError) return { reason: error.code, isFinal: false };
     if (error instanceof KeyDestroyedError) return { reason: 'the tenant is gone', isFinal: true };

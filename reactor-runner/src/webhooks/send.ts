@@ -40,7 +40,7 @@ export async function sendWebhook(
     redirect: 'manual',
     timeoutMs,
     async permit() {
-      // The rights that decide and the secrets are of one moment.
+      // The rights that decide and the secrets are read at the same moment.
       const present = await store.consistently(secrets);
       const exposed = present.map((secret) => secret.expose());
       return signatureHeaders(exposed, { id, at: clock.now(), body });
