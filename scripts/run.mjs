@@ -38,6 +38,7 @@ const tasks = {
   // The console runs in a browser: it has types of its own.
   types: tool('typescript/bin/tsc', '--build', 'tsconfig.json', 'console/tsconfig.json'),
   deps: ['scripts/deps.ts'],
+  structure: ['scripts/structure.ts'],
   // Finds exports, files and packages that no file uses.
   unused: tool('knip/bin/knip.js', '--no-config-hints'),
   format: tool('prettier/bin/prettier.cjs', '--write', '--log-level', 'warn', '.'),
