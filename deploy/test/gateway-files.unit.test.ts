@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -9,6 +9,7 @@ import { bodyLimit, gatewayConfiguration } from '../nginx/configuration.ts';
 import { proxyBodyLimit } from '../nginx/locations.ts';
 import { generatedFiles, places } from '../nginx/places.ts';
 import { knownPaths, routedOperations } from '../nginx/routes.ts';
+import { makeCertificate, openssl } from './certificate.ts';
 import { bodyLimitBytes } from './files.ts';
 import { nginxBinary } from './running-gateway.ts';
 
@@ -106,22 +107,17 @@ describe('the routes of the gateway', () => {
   });
 });
 
-const openssl = spawnSync('openssl', ['version']).status === 0;
-
 describe.skipIf(nginxBinary === undefined || !openssl)('nginx -t (skipped without nginx or openssl)', () => {
   it('accepts the configuration with TLS', () => {
     const directory = mkdtempSync(path.join(os.tmpdir(), 'vault-gateway-test-'));
     const file = (name: string) => path.join(directory, name);
+    const { certificate, key, remove } = makeCertificate('vault.example.com');
     try {
-      const subject = ['-subj', '/CN=vault.example.com', '-days', '1', '-nodes', '-newkey', 'rsa:2048'];
-      execFileSync('openssl', ['req', '-x509', ...subject, '-keyout', file('key'), '-out', file('crt')], {
-        stdio: 'ignore',
-      });
       const configuration = gatewayConfiguration({
         ...places['nginx/tls-example.conf']!,
         listen: '127.0.0.1:8443',
         // `http2 on` needs a newer nginx than Debian's.
-        tls: { certificate: file('crt'), key: file('key'), serverName: 'vault.example.com', http2: false },
+        tls: { certificate, key, serverName: 'vault.example.com', http2: false },
         pidFile: file('pid'),
         temporaryDirectory: directory,
         accessLog: file('access.log'),
@@ -132,6 +128,7 @@ describe.skipIf(nginxBinary === undefined || !openssl)('nginx -t (skipped withou
       expect(tested.stderr.toString()).toContain('test is successful');
     } finally {
       rmSync(directory, { recursive: true, force: true });
+      remove();
     }
   });
 });

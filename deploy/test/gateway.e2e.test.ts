@@ -50,6 +50,7 @@ describe.skipIf(nginxBinary === undefined)(
     beforeEach(() => {
       for (const service of all()) {
         service.behaviour = 'answer';
+        service.headers = {};
         service.seen.length = 0;
       }
     });
@@ -262,6 +263,34 @@ describe.skipIf(nginxBinary === undefined)(
       }
       expect(seen()).toHaveLength(2);
     });
+
+    it.each([
+      ['GET', '/tokens/abc', 'query'],
+      ['POST', '/tokens', 'command'],
+      ['DELETE', '/tokens/abc', 'command'],
+      ['POST', '/proxy', 'proxy'],
+    ])(
+      'takes no orders from the headers of an answer to %s %s, and does not show them',
+      async (method, to, name) => {
+        for (const target of ['/tokens/other', '@command', '/.problem/internal']) {
+          for (const service of all()) {
+            service.seen.length = 0;
+            service.headers = {
+              'X-Accel-Redirect': target,
+              // One byte a second.
+              'X-Accel-Limit-Rate': '1',
+              'X-Accel-Expires': '3600',
+              'X-Accel-Buffering': 'no',
+              'X-Accel-Charset': 'utf-7',
+            };
+          }
+          const answer = await call(method, to, { body: '{}' });
+          expect([answer.status, problemOf(answer)]).toEqual([200, { service: name, url: to }]);
+          expect(Object.keys(answer.headers).filter((header) => header.startsWith('x-accel'))).toEqual([]);
+          expect(seen()).toHaveLength(1);
+        }
+      },
+    );
 
     it('sends a read that was cut off to one other server, and answers 503 when that fails as well', async () => {
       for (const service of query) service.behaviour = 'cut';

@@ -25,6 +25,8 @@ export interface FakeService {
   readonly seen: Seen[];
   /** The behaviour for the next requests; `answer` by default. */
   behaviour: 'answer' | 'cut' | 'problem' | 'hold';
+  /** Further headers of its own answers. */
+  headers: Readonly<Record<string, string>>;
   release(): void;
   close(): Promise<void>;
 }
@@ -40,7 +42,9 @@ export async function startFakeService(name: string): Promise<FakeService> {
       const { method = '', url = '', headers } = request;
       seen.push({ method, url, headers, body: Buffer.concat(chunks).toString() });
       const answer = () =>
-        response.setHeader('X-Powered-By', 'fake').end(JSON.stringify({ service: name, url }));
+        response
+          .writeHead(200, { 'X-Powered-By': 'fake', ...service.headers })
+          .end(JSON.stringify({ service: name, url }));
       switch (service.behaviour) {
         case 'cut':
           return void request.socket.destroy();
@@ -59,6 +63,7 @@ export async function startFakeService(name: string): Promise<FakeService> {
     port: (server.address() as AddressInfo).port,
     seen,
     behaviour: 'answer',
+    headers: {},
     release() {
       for (const answer of held) answer();
       held.clear();
@@ -75,6 +80,8 @@ export interface Gateway {
   readonly port: number;
   readonly internalPort: number;
   readonly directory: string;
+  /** Processes that serve requests. */
+  workerPids(): readonly number[];
   accessLog(): Record<string, unknown>[];
   /** All files that nginx wrote: logs and temporary files. */
   files(): string;
@@ -93,6 +100,10 @@ async function untilListening(port: number, child: ChildProcess): Promise<void> 
   }
   throw new Error('nginx does not listen');
 }
+
+/** Only on Linux. */
+const childrenOf = (pid: number): readonly number[] =>
+  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number);
 
 type Servers = Pick<GatewayOptions, 'commandServers' | 'queryServers' | 'proxyServers'>;
 
@@ -134,6 +145,7 @@ export async function startGateway(servers: Servers, more: Partial<GatewayOption
     port,
     internalPort,
     directory,
+    workerPids: () => childrenOf(child.pid ?? 0),
     accessLog: () =>
       read('access.log')
         .split('\n')
