@@ -25,8 +25,7 @@ import { UpstreamFrozenError, type Upstream, type Upstreams } from './upstreams.
 
 /** Longer than the longest synchronous invocation. */
 const answerTimeoutMs = 240_000;
-/** An answer is cut off when its client takes no byte for this time. */
-const stalledReaderMs = 30_000;
+const defaultStalledReaderMs = 30_000;
 const safeMethods = new Set(['GET', 'HEAD']);
 /** RFC 9110 7.6.1: headers of one connection only. Length and framing are made again. */
 const hopByHop = new Set([
@@ -56,6 +55,8 @@ export interface ProxyOptions {
   readonly logger: Logger;
   /** The peers whose `X-Forwarded-For`, `-Host` and `-Proto` are passed on. */
   readonly trusts: TrustPeer;
+  /** An answer is cut off when its client takes no byte for this time. 30 s by default. */
+  readonly stalledReaderMs?: number;
 }
 
 /** The headers as received, without those of the connection and those about the client, which are made anew. */
@@ -107,11 +108,12 @@ interface Forwarded {
   readonly isSafe: boolean;
   /** It is for another server. */
   readonly isRaw: boolean;
+  readonly stalledReaderMs: number;
 }
 
 /** Resolves when the answer is on its way to the client. @throws ForwardError when there was no answer */
 function forward(
-  { request, response, target: path, body, headers, isRaw }: Forwarded,
+  { request, response, target: path, body, headers, isRaw, stalledReaderMs }: Forwarded,
   { host, port, agent }: Upstream,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -180,7 +182,12 @@ async function forwardToAny(forwarded: Forwarded, upstreams: Upstreams, logger: 
 }
 
 /** Sends each request to the service that answers it. */
-export function createProxy({ upstreams, logger, trusts }: ProxyOptions): RequestListener {
+export function createProxy({
+  upstreams,
+  logger,
+  trusts,
+  stalledReaderMs = defaultStalledReaderMs,
+}: ProxyOptions): RequestListener {
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const target = originForm(request.url ?? '/');
     if (target === undefined) throw ValidationError.of('path', 'is not the path of a request');
@@ -193,8 +200,9 @@ export function createProxy({ upstreams, logger, trusts }: ProxyOptions): Reques
     const body = await collectBody(request, response, isRaw ? rawBodyLimitBytes : bodyLimitBytes);
     // A request that was sent to a server once is not sent to another one, for any method.
     const isSafe = !isRaw && safeMethods.has(request.method ?? '');
+    const headers = headersFor(request, body, trusts);
     await forwardToAny(
-      { request, response, target, body, headers: headersFor(request, body, trusts), isSafe, isRaw },
+      { request, response, target, body, headers, isSafe, isRaw, stalledReaderMs },
       upstreams[destination.service],
       logger,
     );

@@ -1,3 +1,4 @@
+import { listen, trustOf } from '@token-vault/http';
 import { silentLogger } from '@token-vault/observability';
 import { waitUntil } from '@token-vault/test-support';
 import { createServer, request as requestOf, type IncomingMessage, type Server } from 'node:http';
@@ -7,6 +8,8 @@ import { text } from 'node:stream/consumers';
 import { setImmediate } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { readGatewaySettings, startGateway, type Gateway, type GatewaySettings } from '../src/index.ts';
+import { createProxy } from '../src/proxy.ts';
+import { createUpstreams } from '../src/upstreams.ts';
 
 type Respond = (status: number, body: string, headers?: Record<string, string>) => void;
 type Behaviour = (request: IncomingMessage, respond: Respond) => void;
@@ -251,6 +254,30 @@ describe('an answer', () => {
     const isClosed = new Promise<void>((resolve) => service.once('close', () => resolve()));
     sent.destroy();
     await isClosed;
+  });
+
+  it('that its client does not read is cut off, and ended at the service', async () => {
+    const body = 'x'.repeat(32 * 1024 * 1024);
+    const isEnded = new Promise<void>((resolve) => {
+      query.behaviour = ({ socket }, respond) => {
+        socket.once('close', () => resolve());
+        respond(200, body);
+      };
+    });
+    const [ofCommand, ofQuery, ofProxy] = [command, query, proxy].map(({ url }) => createUpstreams([url]));
+    const upstreams = { command: ofCommand!, query: ofQuery!, proxy: ofProxy! };
+    const options = { upstreams, logger: silentLogger, trusts: trustOf(0), stalledReaderMs: 300 };
+    const router = await listen(createProxy(options), { host: '127.0.0.1', port: 0 });
+    const socket = connect(router.port, '127.0.0.1').on('error', () => undefined);
+    socket.pause().write('GET /tokens HTTP/1.1\r\nHost: vault\r\nSVC-API-KEY: key\r\n\r\n');
+    await isEnded;
+    let length = 0;
+    const closed = once(socket, 'close');
+    socket.on('data', (part: Buffer) => (length += part.length)).resume();
+    await closed;
+    expect(length).toBeLessThan(body.length);
+    await router.stop(0);
+    for (const each of Object.values(upstreams)) each.close();
   });
 
   it('of many megabytes reaches a client that reads slowly', async () => {
