@@ -1,4 +1,4 @@
-import { eventRegistry, newId } from '@token-vault/contracts';
+import { eventRegistry, liveSchema } from '@token-vault/contracts';
 import { createPostgresEventStore } from '@token-vault/event-store/postgres';
 import { createProjectionAdmin } from '@token-vault/projectors';
 import {
@@ -9,6 +9,7 @@ import {
   waitUntil,
 } from '@token-vault/test-support';
 import pg from 'pg';
+import { appendUnknownEvent } from '../world/unknown-events.ts';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { startVault, type Call, type RunningVault } from './running-vault.ts';
 
@@ -45,18 +46,8 @@ afterEach(async () => {
 const setStatus = (status: string, names: readonly string[]) =>
   database.query('update projections.checkpoint set status = $1 where name = any($2)', [status, names]);
 
-/** Appends an event of a newer release. */
-async function appendUnknownEvent(): Promise<void> {
-  await database.query(
-    `select event_store.append_events(array['newer-' || $1], array[-1], array[1], array[1], array[$1::uuid],
-       array['MadeByANewerRelease'], array[1], array['{}'::json],
-       array[(select metadata from event_store.event order by position limit 1)])`,
-    [newId()],
-  );
-}
-
-/** A replica may learn of it 250 ms later than another. */
-async function refused(call: Call): Promise<void> {
+/** By default within the second that rules.md §1 names. */
+async function refused(call: Call, timeoutMs = 1_000): Promise<void> {
   const what = `the refusal of ${call.method ?? 'GET'} ${call.path}`;
   await waitUntil(
     async () => {
@@ -64,7 +55,7 @@ async function refused(call: Call): Promise<void> {
       if (reply.status === 503) expect(reply.headers.get('retry-after')).toMatch(/^\d+$/);
       return reply.status === 503;
     },
-    { timeoutMs: 2_000, what },
+    { timeoutMs, what },
   );
 }
 
@@ -119,6 +110,40 @@ describe('a read model of answers', () => {
   });
 });
 
+describe('a read model that cannot be written', () => {
+  /** Nothing can be written to the table until the lock is released. */
+  async function lock(table: string): Promise<{ readonly release: () => Promise<void> }> {
+    const locker = new pg.Client(vault.databaseUrl);
+    await locker.connect();
+    await locker.query(`begin; lock table ${table} in share row exclusive mode`);
+    return { release: () => locker.end() };
+  }
+
+  it('stops its answers, or every request if it is one of authentication, when it is 10 s behind, until it continues', async () => {
+    const applications = await lock(`${liveSchema('applications')}.application`);
+    const tokens = await lock(`${liveSchema('tokens')}.token`);
+    const ofToken: Call = { path: tokenPath, key };
+    const ofApplication: Call = { path: applicationPath, key: manager };
+    const answered = (call: Call) => waitUntil(async () => (await vault.call(call)).status === 200);
+    try {
+      const creation = { method: 'POST', path: '/applications', key: manager, body: plainApplication() };
+      for (const reply of await Promise.all([creation, create()].map((call) => vault.call(call))))
+        expect([reply.status, reply.headers.get('svc-consistency')]).toEqual([201, 'pending']);
+      for (const call of [ofToken, ofApplication]) await vault.must(200, call);
+      // Both writes were stored at least 2 s ago, because they waited so long for the read models.
+      await refused(ofApplication, 9_000);
+      for (const call of [ofToken, create(), { path: '/logs', key: manager }]) await refused(call);
+      await applications.release();
+      await answered(ofApplication);
+      await refused(ofToken);
+      await tokens.release();
+      await answered(ofToken);
+    } finally {
+      await Promise.all([applications.release(), tokens.release()]);
+    }
+  });
+});
+
 it.skipIf(testStack !== 'standalone')('the standalone vault has the metrics of projections too', async () => {
   await setStatus('paused', ['log']);
   const isTold = async () => {
@@ -157,7 +182,7 @@ describe('a revocation', () => {
   it.skipIf(testStack === 'eventstoredb-kafka')(
     'is not confirmed when the read models fail at an event of a newer release, and no caller is accepted',
     async () => {
-      await appendUnknownEvent();
+      await appendUnknownEvent(database);
       const reply = await vault.call({ method: 'DELETE', path: applicationPath, key: manager });
       expect(reply.status).toBe(503);
       expect(reply.headers.get('retry-after')).toBe('1');
