@@ -17,7 +17,7 @@ export interface CommandDependencies {
   readonly expressions: Expressions;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The limit that the process shares. When absent, the service makes one. */
+  /** When absent, the service makes a limit of its own. */
   readonly missLimit?: MissLimit;
   /** Compiles reactor code in the sandbox where it would run. When absent, the code is only parsed. */
   readonly compileCode?: CompileCode;

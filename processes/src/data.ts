@@ -3,6 +3,7 @@ import { eventRegistry } from '@token-vault/contracts';
 import { createKeyRing, dataKeyTable, type KeyRing } from '@token-vault/crypto';
 import { EventStoreAccessError, type EventStore } from '@token-vault/event-store';
 import { createPostgresEventStore, type PostgresEventStoreOptions } from '@token-vault/event-store/postgres';
+import { createMissLimit, type MissLimit } from '@token-vault/http';
 import { noteWrites, systemClock, type Revocations, type Space } from '@token-vault/operations';
 import { projections } from '@token-vault/projectors';
 import {
@@ -27,6 +28,7 @@ import pg from 'pg';
 import type { Closers } from './closers.ts';
 import { ignoreIdleConnectionErrors } from './ignore-idle-connection-errors.ts';
 import { appendWithSpace } from './storage.ts';
+import { createSharedCounter } from './misses.ts';
 import { openRootKeys, type RootKeySources } from './root-keys.ts';
 
 /** The place of the log: the vault's own Postgres, or an EventStoreDB. */
@@ -170,6 +172,8 @@ export interface ReadModels {
   readonly progress: ProjectionProgress;
   readonly watch: ReadModelWatch;
   readonly revocations: Revocations;
+  /** One limit for searches, deduplication and expressions over data that the caller may not see. All processes share it. */
+  readonly missLimit: MissLimit;
 }
 
 export async function openReadModels(context: ProcessContext, log: EventStore): Promise<ReadModels> {
@@ -185,5 +189,7 @@ export async function openReadModels(context: ProcessContext, log: EventStore): 
   closers.add(progress, (it) => it.close());
   const store = noteAppends(log, watch);
   const revocations = createRevocations({ pool: openPool(context, 'revocations', 2), progress });
-  return { store, progress, watch, revocations, readPool: openPool(context, 'reads', 6, readLimits) };
+  const readPool = openPool(context, 'reads', 6, readLimits);
+  const missLimit = createMissLimit({ counter: createSharedCounter(readPool) });
+  return { store, progress, watch, revocations, readPool, missLimit };
 }

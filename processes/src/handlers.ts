@@ -2,7 +2,7 @@ import { createCommandHandlers, type VaultOperator } from '@token-vault/command-
 import { createQueryHandlers, type VaultState } from '@token-vault/query-service';
 import { createAuditTrail, systemClock, type HandlersOf } from '@token-vault/operations';
 import { seesEverything } from '@token-vault/access';
-import { createMissLimit, type MissLimit } from '@token-vault/http';
+import type { MissLimit } from '@token-vault/http';
 import type { Logger } from '@token-vault/observability';
 import type { KeyRing } from '@token-vault/crypto';
 import type { Expressions } from '@token-vault/expressions';
@@ -15,12 +15,11 @@ export interface HandlerParts extends ReadModels {
   readonly expressions: Expressions;
 }
 
-/** One limit for searches, deduplication and expressions over data that the caller may not see. */
-const missLimit = createMissLimit();
-
 /** Runs expressions of the proxy or a reactor. A caller that sees every token learns nothing by their errors, so they are not counted. */
-export const guess: MissLimit['guess'] = (context, isMiss, work) =>
-  seesEverything(context.principal, 'token:read') ? work() : missLimit.guess(context, isMiss, work);
+export const guessesOf =
+  ({ missLimit }: Pick<HandlerParts, 'missLimit'>): MissLimit['guess'] =>
+  (context, isMiss, work) =>
+    seesEverything(context.principal, 'token:read') ? work() : missLimit.guess(context, isMiss, work);
 
 /** The handlers of operations that change something. */
 export function commandHandlers(
@@ -32,7 +31,7 @@ export function commandHandlers(
     readonly operator?: VaultOperator;
   },
 ): HandlersOf<'command'> {
-  const { store, keyRing, expressions } = parts;
+  const { store, keyRing, expressions, missLimit } = parts;
   const findActor = actorFinder(parts);
   return createCommandHandlers({
     store,
@@ -50,7 +49,7 @@ export function commandHandlers(
 
 /** The handlers of operations that read. */
 export function queryHandlers(
-  { store, keyRing, expressions, readPool, progress }: HandlerParts,
+  { store, keyRing, expressions, readPool, progress, missLimit }: HandlerParts,
   vault?: VaultState,
 ): HandlersOf<'query'> {
   return createQueryHandlers({

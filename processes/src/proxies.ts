@@ -7,7 +7,7 @@ import { createAuditTrail, systemClock, type HandlersOf } from '@token-vault/ope
 import { rawBodyLimitBytes, type ProxyKeys } from '@token-vault/http';
 import type { ProcessContext } from './data.ts';
 import type { Edge } from './edge.ts';
-import { guess, type HandlerParts } from './handlers.ts';
+import { guessesOf, type HandlerParts } from './handlers.ts';
 import { createProxyKeys } from './proxy-callers.ts';
 import { createProxyCode } from './proxy-code.ts';
 import { openReactorOperations } from './reactors/operations-of-process.ts';
@@ -49,7 +49,7 @@ export function openProxy(
     expressions,
     logger,
     observe: observeProxyRequests(metrics),
-    guess,
+    guess: guessesOf(parts),
     send: egress.send,
     takeTokens: (references, asked) => tokenUse.take(references, asked),
     checkTokens: (references, asked, madeAt) => tokenUse.checkTaken(references, madeAt, asked.now, asked),

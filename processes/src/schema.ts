@@ -6,6 +6,7 @@ import { projectorMigrations } from '@token-vault/projectors';
 import { invocationFeedMigrations } from '@token-vault/reactor-runner';
 import { idempotencyMigrations } from '@token-vault/idempotency';
 import type { MigrationSet } from './migrations/index.ts';
+import { missMigrations } from './misses.ts';
 
 /** All tables except those of read models, which their projections make. The same for every event store. */
 export const schema: readonly MigrationSet[] = [
@@ -17,4 +18,5 @@ export const schema: readonly MigrationSet[] = [
   { name: 'invocations', migrations: invocationFeedMigrations },
   { name: 'idempotency', migrations: idempotencyMigrations },
   { name: 'authentication', migrations: authenticationMigrations },
+  { name: 'misses', migrations: missMigrations },
 ];

@@ -35,7 +35,7 @@ export interface QueryDependencies {
   readonly keyRing: Pick<KeyRing, 'open' | 'hashes'>;
   readonly audit: AuditTrail;
   readonly expressions: Expressions;
-  /** The limit that the process shares. When absent, the service makes one. */
+  /** When absent, the service makes a limit of its own. */
   readonly missLimit?: MissLimit;
   readonly waitForProjections?: WaitForProjections | undefined;
   /** The state of the whole vault. Absent in a process that does not know it. */

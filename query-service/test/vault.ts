@@ -28,6 +28,7 @@ import {
   type ManualClock,
 } from '@token-vault/test-support';
 import { asOlderRelease } from '@token-vault/crypto/older-release';
+import { createMissLimit } from '@token-vault/http';
 import { createQueryHandlers } from '../src/index.ts';
 import { createSeeds, type Seeds } from './seeds.ts';
 
@@ -113,6 +114,7 @@ export async function setUpVault({
         return trail.recordAll(...entries);
       },
     },
+    missLimit: createMissLimit({ nowMs: () => clock.now().getTime() }),
     waitForProjections: (position, timeoutMs, names) => progress.reach(position, timeoutMs, names),
   });
 

@@ -172,7 +172,7 @@ export async function openTwins(): Promise<Twins> {
   const progress = await createProjectionProgress(connection);
   const audit = createAuditTrail(store);
   const expressions = createExpressions(createInlineWorkers());
-  const missLimit = createMissLimit();
+  const missLimit = createMissLimit({ nowMs: () => clock.now().getTime() });
   const common = { store, keyRing, audit, clock, missLimit, logger: silentLogger };
   // One process needs no confirmation: each change clears the cache of callers.
   const noRevocations = new KnownRevocations(0);

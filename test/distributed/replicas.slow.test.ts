@@ -141,6 +141,24 @@ describe('replicas of one service', () => {
   });
 });
 
+it('guesses at all replicas at the same time are limited together', async () => {
+  const manager = vault.client();
+  const settings = { data_misses_per_minute: '7' };
+  await manager.expect(200, 'PUT', '/tenants/self', { body: { name: 'limited', settings } });
+  const body = plainApplication();
+  const key = (await manager.expect<Application>(201, 'POST', '/applications', { body })).body.key ?? '';
+  const guesses = Array.from({ length: 40 }, (_, n) =>
+    replica(`query-service ${(n % 2) + 1}`, key).request('POST', '/tokens/search', {
+      body: { query: `data:guess${n}` },
+    }),
+  );
+  const statuses = (await Promise.all(guesses)).map(({ status }) => status);
+  expect(statuses.filter((status) => status === 200)).toHaveLength(7);
+  expect(statuses.filter((status) => status === 429)).toHaveLength(33);
+  const probe = { ...cardToken(), deduplicate_token: true };
+  await replica('command-service 1', key).expect(429, 'POST', '/tokens', { body: probe });
+});
+
 describe('a session of the console', () => {
   const byCookie = (cookie: string, base: string, method: string, at: string, body?: object) =>
     fetch(base + at, {

@@ -81,7 +81,7 @@ export class Duplicates {
     options: FindOptions,
   ): Promise<Clearance> {
     const { claims } = this.#dependencies;
-    const tries = this.#countTries(context);
+    const tries = await this.#countTries(context);
     const { claimants, revision } = await claims.read(context.principal.tenant.id, fingerprint);
     const released: string[] = [];
     let duplicate: TokenDetails | undefined;
@@ -96,7 +96,7 @@ export class Duplicates {
       // An open transaction may still commit or drop its writes.
       if (!history.isPending) released.push(id);
     }
-    if (duplicate) tries.found(1);
+    if (duplicate) await tries.found(1);
     if (duplicate && released.length > 0) {
       await this.#tidy(() => claims.change(context, fingerprint, { release: released }, revision));
     }
@@ -105,7 +105,7 @@ export class Duplicates {
         await claims.change(context, fingerprint, { release: released, claim: tokenId }, revision);
       } catch (error) {
         // After a conflict the search starts again and counts again.
-        if (error instanceof RevisionConflictError) tries.found(1);
+        if (error instanceof RevisionConflictError) await tries.found(1);
         throw error;
       }
     };
@@ -117,9 +117,9 @@ export class Duplicates {
    * slowed.
    * @throws RateLimitedError
    */
-  #countTries(context: RequestContext): CountedTries {
+  async #countTries(context: RequestContext): Promise<CountedTries> {
     const { missLimit } = this.#dependencies;
-    if (seesEverything(context.principal, 'token:read')) return { found: () => undefined };
+    if (seesEverything(context.principal, 'token:read')) return { found: async () => undefined };
     return missLimit.count(context, 1);
   }
 

@@ -30,6 +30,7 @@ import {
   type Handlers,
   type RequestContext,
 } from '@token-vault/operations';
+import { createMissLimit } from '@token-vault/http';
 import { silentLogger } from '@token-vault/observability';
 import { createTestDatabase, createTestPool, manualClock, type ManualClock } from '@token-vault/test-support';
 import type { Pool } from 'pg';
@@ -138,6 +139,7 @@ export class TestVault {
       keyRing,
       expressions: createExpressions(workers),
       clock,
+      missLimit: createMissLimit({ nowMs: () => clock.now().getTime() }),
       audit: createAuditTrail(store),
       logger: silentLogger,
     });

@@ -3,6 +3,7 @@ export { createApp, finishApp, type AppDependencies } from './app.ts';
 export { bodyLimitBytes, collectBody, parseBody, rawBodyLimitBytes } from './body.ts';
 export { mountConsole, type ConsoleFile, type ConsoleFiles } from './console.ts';
 export { mountHealth, type HealthCheck } from './health.ts';
+export { type MissCounter, type TakenPlaces } from './miss-counter.ts';
 export { createMissLimit, type CountedTries, type MissLimit } from './miss-limit.ts';
 export { mountMetrics } from './mount-metrics.ts';
 export { problemDetails, toProblem, type Problem } from './problem.ts';

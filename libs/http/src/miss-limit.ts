@@ -1,11 +1,12 @@
 import { dataMissesPerMinuteSetting, defaultDataMissesPerMinute, isCount } from '@token-vault/contracts';
 import type { RequestContext } from '@token-vault/operations';
+import { createProcessCounter, type MissCounter } from './miss-counter.ts';
 import { RateLimitedError } from './rate-limits.ts';
 
 /** Tries that were counted as misses. */
 export interface CountedTries {
   /** This number of tries found a value, so they were no misses. */
-  found(tries: number): void;
+  found(tries: number): Promise<void>;
 }
 
 /**
@@ -17,7 +18,7 @@ export interface MissLimit {
    * Counts tries before they are made, so that concurrent tries count too. If the minute has room for one try, it has room for all tries of
    * the request: otherwise a limit below the number of terms of one search would forbid that search for ever. @throws RateLimitedError
    */
-  count(context: RequestContext, tries: number): CountedTries;
+  count(context: RequestContext, tries: number): Promise<CountedTries>;
   /**
    * Runs an evaluation of expressions over data that the caller may use and not see; its errors of `isMiss` are misses. The limit is
    * checked before and after. So concurrent evaluations show no more errors than the minute has room for, and no value after that.
@@ -30,68 +31,143 @@ export interface MissLimit {
   ): Promise<Result>;
 }
 
-const windowMs = 60_000;
-
-interface Window {
-  misses: number;
-  readonly endsAtMs: number;
+export interface MissLimitOptions {
+  /** The counter that all processes share. When absent, the limit is of this process alone. */
+  readonly counter?: MissCounter;
+  /** Monotonic milliseconds. */
+  readonly nowMs?: () => number;
+  /** Maximum number of applications in memory. */
+  readonly maxEntries?: number;
 }
 
-/** The limit of one process; each replica counts by itself. Holds at most `maxEntries` applications; the oldest window is dropped first. */
-export function createMissLimit(maxEntries = 20_000): MissLimit {
-  const windows = new Map<string, Window>();
+/** Places of a window that this process has taken from the counter and not used. */
+interface Held {
+  readonly window: string;
+  readonly limit: number;
+  readonly endsAtMs: number;
+  readonly keeps: number;
+  places: number;
+}
 
-  function windowOf(applicationId: string, nowMs: number): Window {
-    const present = windows.get(applicationId);
-    if (present && nowMs < present.endsAtMs) return present;
-    // Deleted first, so that the map stays in the order in which the windows end.
-    windows.delete(applicationId);
-    const [oldest] = windows.keys();
-    if (oldest !== undefined && windows.size >= maxEntries) windows.delete(oldest);
-    const window = { misses: 0, endsAtMs: nowMs + windowMs };
-    windows.set(applicationId, window);
-    return window;
+const nothing: Held = { window: '', limit: 0, endsAtMs: -Infinity, keeps: 0, places: 0 };
+
+/** The places of one application in this process. Only the counter decides: a lost place stays counted until its window ends. */
+class Places {
+  readonly #applicationId: string;
+  readonly #counter: MissCounter;
+  readonly #nowMs: () => number;
+  #held = nothing;
+  #taking: Promise<void> | undefined;
+  #giving: Promise<void> | undefined;
+
+  constructor(applicationId: string, counter: MissCounter, nowMs: () => number) {
+    this.#applicationId = applicationId;
+    this.#counter = counter;
+    this.#nowMs = nowMs;
   }
 
-  /** Undefined for a caller without a limit. @throws RateLimitedError */
-  function windowWithRoom({ principal, now }: RequestContext): Window | undefined {
-    const limit = limitOf(principal.tenant.settings);
-    if (limit === 0 || principal.actor.kind === 'system') return undefined;
-    const window = windowOf(principal.applicationId, now.getTime());
-    if (window.misses < limit) return window;
-    const seconds = Math.max(1, Math.ceil((window.endsAtMs - now.getTime()) / 1000));
-    throw new RateLimitedError(
-      'Too many searches of data, deduplications or expressions that found nothing.',
-      seconds,
-    );
+  /** Uses as many places of a window, and gives its name. Without tries it only requires that there is a place. @throws RateLimitedError */
+  async use(tries: number, limit: number): Promise<string> {
+    const needed = Math.max(1, tries);
+    if (this.#held.limit !== limit || this.#isOver) await this.#take(needed, limit);
+    while (this.#held.places < needed) await this.#take(needed, limit);
+    this.#held.places -= tries;
+    return this.#held.window;
+  }
+
+  /** Takes back places that were used. */
+  async unuse(places: number, window: string): Promise<void> {
+    if (window === this.#held.window) this.#held.places += places;
+    await this.giveBack(this.#held.keeps);
+  }
+
+  /** Gives the unused places above `keeps` to the counter, so that other processes can use them. */
+  async giveBack(keeps = this.#held.keeps): Promise<void> {
+    while (this.#giving || (this.#held.places > keeps && !this.#isOver))
+      await (this.#giving ??= this.#give(keeps).finally(() => (this.#giving = undefined)));
+  }
+
+  get #isOver(): boolean {
+    return this.#nowMs() >= this.#held.endsAtMs;
+  }
+
+  /** Callers at the same time share one statement. */
+  #take(tries: number, limit: number): Promise<void> {
+    return (this.#taking ??= this.#takeFrom(tries, limit).finally(() => (this.#taking = undefined)));
+  }
+
+  async #takeFrom(tries: number, limit: number): Promise<void> {
+    await this.giveBack(0);
+    const startedMs = this.#nowMs();
+    const taken = await this.#counter.take(this.#applicationId, tries, limit);
+    if (taken.places === 0) throw tooManyMisses(taken.endsInMs);
+    const { window, keeps, endsInMs } = taken;
+    const before = window === this.#held.window ? this.#held.places : 0;
+    const places = before + taken.places;
+    this.#held = { window, limit, keeps, places, endsAtMs: startedMs + endsInMs };
+  }
+
+  async #give(keeps: number): Promise<void> {
+    const { window, places } = this.#held;
+    this.#held.places = keeps;
+    // What cannot be given back stays counted.
+    await this.#counter.giveBack(this.#applicationId, window, places - keeps).catch(() => undefined);
+  }
+}
+
+const tooManyMisses = (endsInMs: number) =>
+  new RateLimitedError(
+    'Too many searches of data, deduplications or expressions that found nothing.',
+    Math.max(1, Math.ceil(endsInMs / 1000)),
+  );
+
+/** Holds at most `maxEntries` applications; the first is dropped first, and its unused places with it. */
+export function createMissLimit(options: MissLimitOptions = {}): MissLimit {
+  const { nowMs = () => performance.now(), maxEntries = 20_000 } = options;
+  const { counter = createProcessCounter(nowMs) } = options;
+  const applications = new Map<string, Places>();
+
+  function placesOf(applicationId: string): Places {
+    const present = applications.get(applicationId);
+    if (present) return present;
+    const [first] = applications.keys();
+    if (first !== undefined && applications.size >= maxEntries) applications.delete(first);
+    const places = new Places(applicationId, counter, nowMs);
+    applications.set(applicationId, places);
+    return places;
   }
 
   return {
-    count(context, tries) {
-      const window = windowWithRoom(context);
-      if (window) window.misses += tries;
-      return {
-        found(found) {
-          if (window) window.misses -= found;
-        },
-      };
+    async count(context, tries) {
+      const limit = limitOf(context);
+      if (limit === 0) return { found: async () => undefined };
+      const places = placesOf(context.principal.applicationId);
+      const window = await places.use(tries, limit);
+      return { found: (found) => places.unuse(found, window) };
     },
 
     async guess(context, isMiss, work) {
-      windowWithRoom(context);
-      const result = await work().catch((error: unknown) => {
-        const window = isMiss(error) ? windowWithRoom(context) : undefined;
-        if (window) window.misses += 1;
-        throw error;
-      });
-      windowWithRoom(context);
-      return result;
+      const limit = limitOf(context);
+      if (limit === 0) return work();
+      const places = placesOf(context.principal.applicationId);
+      await places.use(0, limit);
+      try {
+        const result = await work().catch(async (error: unknown) => {
+          if (isMiss(error)) await places.use(1, limit);
+          throw error;
+        });
+        await places.use(0, limit);
+        return result;
+      } finally {
+        await places.giveBack();
+      }
     },
   };
 }
 
-/** The setting is validated when it is set, but a tenant of an earlier release may have any text. */
-function limitOf(settings: Readonly<Record<string, string>>): number {
-  const given = settings[dataMissesPerMinuteSetting];
+/** 0 for a caller without a limit. The setting is validated when it is set, but a tenant of an earlier release may have any text. */
+function limitOf({ principal: { tenant, actor } }: RequestContext): number {
+  if (actor.kind === 'system') return 0;
+  const given = tenant.settings[dataMissesPerMinuteSetting];
   return given !== undefined && isCount(given) ? Number(given) : defaultDataMissesPerMinute;
 }

@@ -4,7 +4,7 @@ import type { InvocationFeed } from '@token-vault/invocation-feed';
 import { countPending, startReactorRunner } from '@token-vault/reactor-runner';
 import { createAuditTrail, systemClock, type Handlers } from '@token-vault/operations';
 import type { ProcessContext } from '../data.ts';
-import { guess, type HandlerParts } from '../handlers.ts';
+import { guessesOf, type HandlerParts } from '../handlers.ts';
 import { openReactorOperations } from './operations-of-process.ts';
 import type { ReactorParts } from './parts.ts';
 import { createPrincipals, type Principals } from './principals.ts';
@@ -44,7 +44,7 @@ export function openRunner(
     refuseOwner: createOwnerDecision({ store, keyRing, clock }),
     decisionOnSeen: createSeenTokens({ store, keyRing, clock, audit, findActor }),
     expressions,
-    guess,
+    guess: guessesOf(parts),
     openTokens: (tokenIds, context) => tokenUse.open(tokenIds, context),
     operations: openReactorOperations(context, parts, principals),
     spans,

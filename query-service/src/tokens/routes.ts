@@ -50,9 +50,9 @@ async function search(
   const find = () => findTokens(reader, scope, { condition }, request);
   const terms = dataTermsOf(query, searched);
   if (terms.size === 0) return { page: await find(), request, condition };
-  const tries = missLimit.count(context, terms.size);
+  const tries = await missLimit.count(context, terms.size);
   const [page, told] = await Promise.all([find(), findTold(reader, scope, query, searched)]);
-  tries.found(told.foundTerms);
+  await tries.found(told.foundTerms);
   return { page, request, condition, told: madeOfTold(told) };
 }
 

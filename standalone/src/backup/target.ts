@@ -120,7 +120,8 @@ async function withClient(url: string, work: (client: pg.Client) => Promise<void
 async function dropEverything(client: pg.Client): Promise<void> {
   const { rows } = await client.query<{ name: string }>(
     `select quote_ident(nspname) as name from pg_namespace
-     where nspname in ($1, 'key_ring', 'projections', 'housekeeping', 'invocations', 'idempotency', 'authentication')
+     where nspname in ($1, 'key_ring', 'projections', 'housekeeping', 'invocations', 'idempotency', 'authentication',
+                       'limits')
         or nspname like 'rm\\_%'`,
     [logSchema],
   );
