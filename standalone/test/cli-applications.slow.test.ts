@@ -51,7 +51,7 @@ const addKey = async (path: string): Promise<ApplicationKey & { key: string }> =
     .body;
 const statusOf = async (key: string) => (await vault.client(key).request('GET', '/applications/key')).status;
 
-/** What the log has of the operator, newest first. */
+/** The entries of the log with the operator as the actor, newest first. */
 async function operatorsEntries(filters: Readonly<Record<string, string>>): Promise<readonly LogEntry[]> {
   const query = new URLSearchParams({ actor_id: systemActors.operator, size: '100', ...filters }).toString();
   return (await vault.client().expect<{ data: LogEntry[] }>(200, 'GET', `/logs?${query}`)).body.data;

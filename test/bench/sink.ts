@@ -1,5 +1,5 @@
-// A server in a thread of its own that answers each request by one status at once, unread, and closes the connection. The bench measures by it
-// what the client of an attack costs the machine, without the vault.
+// A server in a thread of its own that answers each request by one status at once, unread, and closes the connection. The bench uses it
+// to measure the load of an attack's client alone, without the vault.
 import os from 'node:os';
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';

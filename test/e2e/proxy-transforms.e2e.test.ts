@@ -153,7 +153,7 @@ describe('transforms of a proxy', () => {
   });
 });
 
-/** Code that sends a request to the URL in its query, and tells what came of it. */
+/** Code that sends a request to the URL in its query, and answers its result. */
 const telling = `module.exports = async ({ args: { query } }) => {
   const told = await fetch(decodeURIComponent(query)).then((it) => it.status, () => 'refused');
   return { raw: { query: 'told=' + told } };

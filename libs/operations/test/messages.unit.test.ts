@@ -67,7 +67,7 @@ function messagesFor(schema: z.ZodType, value: unknown): string[] {
   }
 }
 
-/** What zod says. Our messages begin with a verb in lower case. */
+/** Messages of zod. Our messages begin with a verb in lower case. */
 const ofValidator =
   /expected|received|invalid|too (small|big)|unrecognized|pattern|regex|>=|<=|\bNaN\b|undefined/i;
 const input = /kanarienvogel|7654321|1000000000000000|\0/i;

@@ -13,7 +13,7 @@ function write(log: EventLog, stream: string, type: string, data: readonly unkno
   log.append(stream, 'any', events);
 }
 
-/** What 24.10 writes at its first start: the log of a new server is not empty. With accounts it makes its own two, too. */
+/** Writes the events that release 24.10 writes at its first start, so the log of a new server is not empty. With accounts, also those of its own two. */
 export function writeFirstEvents(log: EventLog, hasAccounts: boolean): void {
   write(log, '$$$scavenges', '$metadata', [{ $maxCount: 1 }]);
   for (const name of hasAccounts ? ['admin', 'ops'] : []) {
