@@ -16,7 +16,7 @@ export interface DataDirectory {
  * account and must pass through it.
  * @throws StandaloneError when it cannot be written.
  */
-export async function openDataDirectory(configured: string | undefined): Promise<DataDirectory> {
+export async function makeDataDirectory(configured: string | undefined): Promise<DataDirectory> {
   const root = configured ?? (await defaultDataDirectory(path.resolve('.vault')));
   try {
     await makeDirectories(root);

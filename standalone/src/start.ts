@@ -5,7 +5,7 @@ import { takeAccount } from './account/service-account.ts';
 import { refuseUnfinishedRestore } from './backup/target.ts';
 import { StandaloneError, type StandaloneConfig } from './config.ts';
 import type { Credentials } from './credentials.ts';
-import { openDataDirectory, type DataDirectory } from './data-directory.ts';
+import { makeDataDirectory, type DataDirectory } from './data-directory.ts';
 import { requireReachable } from './external-database.ts';
 import { startEmbeddedPostgres, type EmbeddedPostgres } from '@token-vault/embedded-postgres';
 import { openVault, type Vault } from './vault.ts';
@@ -74,7 +74,7 @@ function whenLost(postgres: EmbeddedPostgres | undefined): Promise<void> {
  */
 export async function startStandalone(config: StandaloneConfig): Promise<RunningStandalone> {
   const logger = createLogger({ service: 'standalone', level: config.logLevel });
-  const directory = await openDataDirectory(config.dataDir);
+  const directory = await makeDataDirectory(config.dataDir);
   await refuseUnfinishedRestore(directory);
   let current: RequestListener = starting;
   const server = await openPort(config, (request, response) => current(request, response));

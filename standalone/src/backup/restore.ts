@@ -20,7 +20,7 @@ import {
   type EventStoreChoice,
 } from '@token-vault/processes';
 import type { StandaloneConfig } from '../config.ts';
-import { openDataDirectory } from '../data-directory.ts';
+import { makeDataDirectory } from '../data-directory.ts';
 import { openBundle, type Bundle } from './bundle-reader.ts';
 import { BackupError, type Manifest } from './format.ts';
 import { insertKeys, insertLog } from './load.ts';
@@ -130,7 +130,7 @@ export async function restoreBackup(options: RestoreOptions): Promise<RestoreRep
   onStep?.('checking the backup');
   const opened = await openAll(options);
   if (opened.keys) {
-    const { rootKeyFile } = await openDataDirectory(config.dataDir);
+    const { rootKeyFile } = await makeDataDirectory(config.dataDir);
     await requireRootKey({ ...config, rootKeyFile });
   }
   const target = await openRestoreTarget(config);

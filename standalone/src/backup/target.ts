@@ -3,7 +3,7 @@ import { readdir, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import pg from 'pg';
 import { StandaloneError, type StandaloneConfig } from '../config.ts';
-import { openDataDirectory, type DataDirectory } from '../data-directory.ts';
+import { makeDataDirectory, type DataDirectory } from '../data-directory.ts';
 import { requireReachable } from '../external-database.ts';
 import { runningPostgres, startEmbeddedPostgres } from '@token-vault/embedded-postgres';
 import { logSchema } from '@token-vault/event-store/postgres';
@@ -24,7 +24,7 @@ export interface RestoreTarget {
 
 /** @throws BackupError when a vault exists already; StandaloneError, StartError */
 export async function openRestoreTarget(config: StandaloneConfig): Promise<RestoreTarget> {
-  const directory = await openDataDirectory(config.dataDir);
+  const directory = await makeDataDirectory(config.dataDir);
   return config.databaseUrl === undefined
     ? createEmbedded(directory)
     : openExternal(config.databaseUrl, directory);

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { lock, lockKeys, tryLockShared } from '@token-vault/postgres';
 import pg from 'pg';
 import { StandaloneError, type StandaloneConfig } from '../config.ts';
-import { openDataDirectory, type DataDirectory } from '../data-directory.ts';
+import { makeDataDirectory, type DataDirectory } from '../data-directory.ts';
 import { requireReachable } from '../external-database.ts';
 import { schema } from '@token-vault/processes';
 import { migrate } from '@token-vault/processes/migrations';
@@ -45,7 +45,7 @@ export async function openCommandDatabase(config: StandaloneConfig): Promise<Com
 async function openExternal(config: StandaloneConfig): Promise<CommandDatabase> {
   const url = config.databaseUrl ?? '';
   await requireReachable(url);
-  const directory = await openDataDirectory(config.dataDir);
+  const directory = await makeDataDirectory(config.dataDir);
   return { url, directory, server: 'unknown', close: async () => {} };
 }
 
@@ -57,7 +57,7 @@ async function openEmbedded(config: StandaloneConfig): Promise<CommandDatabase> 
     const running = await runningPostgres(dataDir);
     if (running.kind === 'absent')
       throw new StandaloneError(`there is no vault in ${root}; start it once, or set VAULT_DATA_DIR`);
-    const directory = await openDataDirectory(root);
+    const directory = await makeDataDirectory(root);
     if (running.kind === 'supervised') {
       const client = await use(running.url);
       if (client)

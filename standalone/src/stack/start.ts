@@ -16,7 +16,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { takeAccount } from '../account/service-account.ts';
 import { makeFirstTenant, type Credentials } from '../credentials.ts';
-import { openDataDirectory, type DataDirectory } from '../data-directory.ts';
+import { makeDataDirectory, type DataDirectory } from '../data-directory.ts';
 import { requireReachable } from '../external-database.ts';
 import type { RunningStandalone } from '../start.ts';
 import { createFirstTenant } from '../vault.ts';
@@ -175,7 +175,7 @@ async function openDatabase(
  */
 export async function startStack(settings: StackSettings): Promise<RunningStandalone> {
   const logger = createLogger({ service: 'stack', level: settings.logLevel });
-  const directory = await openDataDirectory(settings.dataDir);
+  const directory = await makeDataDirectory(settings.dataDir);
   let replicas: readonly Replica[] = [];
   let postgres: LastingPostgres | undefined;
   let stopping: Promise<void> | undefined;
