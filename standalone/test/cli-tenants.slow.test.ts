@@ -86,6 +86,14 @@ describe('an application made while the vault runs', () => {
     expect(await complaintOf([...identity, '--permission', 'token:read'])).toContain('permissions');
     expect(await complaintOf(identity)).toContain('permissions or rules must be given');
     expect(await complaintOf([...identity, '--rules', '[{'])).toContain('--rules must be JSON');
+    const rule = { description: 'x', priority: 1, container: '/', transform: 'none', permissions: [] };
+    expect(await complaintOf([...identity, '--rules', JSON.stringify([rule])])).toMatch(
+      /^vault: rules\.0\.transform must be one of /,
+    );
+    const misspelt = { ...rule, transform: 'mask', brake_glass: true };
+    expect(await complaintOf([...identity, '--rules', JSON.stringify([misspelt])])).toContain(
+      'rules.0.brake_glass',
+    );
   });
 
   it('needs an existing tenant', async () => {

@@ -6,6 +6,7 @@ import {
   permissions,
   type CreateApplicationBody,
 } from '@token-vault/contracts';
+import { parseInput } from '@token-vault/operations';
 import { Option, type Command } from 'commander';
 import { uuid } from './arguments.ts';
 import { CommandError } from './failure.ts';
@@ -24,13 +25,11 @@ interface ApplicationOptions {
   readonly expiresAt?: string;
 }
 
+/** The body of the API, by its checks. @throws ValidationError, CommandError */
 function readApplication(options: ApplicationOptions): CreateApplicationBody {
   const { name, type, permission, rules, expiresAt } = options;
   const body = { name, type, permissions: permission, rules: readRules(rules), expires_at: expiresAt };
-  const parsed = createApplicationBody.safeParse(body);
-  if (parsed.success) return parsed.data;
-  const reasons = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
-  throw new CommandError([...new Set(reasons)].join('; '));
+  return parseInput(createApplicationBody, body, { root: 'body' }) as CreateApplicationBody;
 }
 
 function readRules(text: string | undefined): unknown {
