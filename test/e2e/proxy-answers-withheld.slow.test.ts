@@ -39,6 +39,25 @@ beforeAll(async () => {
   };
 });
 
+/** Requests that the destination does not answer, or not to the end. They last for half a minute, beside the other tests. */
+const unanswered: Promise<unknown>[] = [];
+const traceOf = (path: string) => `unanswered-${path}`;
+
+beforeAll(async () => {
+  destination.answer = ({ url }, response) => void (url === '/stops' && response.write('begun'));
+  for (const path of ['silent', 'stops']) {
+    const headers = { 'SVC-PROXY-URL': `${destination.url}/${path}`, 'SVC-TRACE-ID': traceOf(path) };
+    const asked = caller.client.request('GET', '/proxy', { headers });
+    unanswered.push(
+      asked.then(
+        ({ status, body }) => [status, (body as { type: string }).type],
+        () => 'cut',
+      ),
+    );
+  }
+  await waitUntil(() => destination.arrived.length === 2, { what: 'the requests' });
+});
+
 /** Lets the held request of the code, or of the proxy, go on. */
 let release: (() => void) | undefined;
 const forget = () => {
@@ -276,3 +295,19 @@ describe.each(['response', 'request'])('what the code of a %s gives of a token t
     expect((await invoke(exchange(read, remove, give), newId())).status).toBe(200);
   });
 });
+
+// The last test of the file, because the requests began with the first.
+it('an answer that does not begin, or stops, is 504 or cut after half a minute, and the log has the time-out', async () => {
+  expect(await Promise.all(unanswered)).toEqual([
+    [504, 'urn:token-vault:problem:destination-timed-out'],
+    'cut',
+  ]);
+  for (const [path, end] of [
+    ['silent', 'Proxy failed: timeout'],
+    ['stops', 'Proxy answered 200: timeout'],
+  ] as const)
+    await waitUntil(
+      async () => (await vault.logOf({ trace_id: traceOf(path) })).some(({ message }) => message === end),
+      { what: end },
+    );
+}, 60_000);

@@ -20,4 +20,5 @@ export { mountReference } from './reference.ts';
 export { observeRequests, type AnsweredRequest, type RequestObserver } from './request-metrics.ts';
 export { requestTurns } from './request-turns.ts';
 export { listen, type RunningServer } from './server.ts';
+export { cutOffStalledReader } from './stalled-reader.ts';
 export { readTrustProxy, trustOf, type TrustedProxies, type TrustPeer } from './trusted-proxies.ts';

@@ -3,9 +3,7 @@ import type { AnswerStream } from '@token-vault/operations';
 import type { ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import { restrictForeignAnswer } from './foreign-answer.ts';
-
-/** A client that takes no byte of the answer for this time is disconnected. */
-const stalledReaderMs = 30_000;
+import { cutOffStalledReader } from './stalled-reader.ts';
 
 /**
  * Headers of another server's answer that are not sent to the client: those of its connection; cookies, which the browser would store for
@@ -83,7 +81,7 @@ export async function sendStream(
   response.statusCode = status;
   response.setHeader('SVC-PROXY-STATUS', String(status));
   restrictForeignAnswer(response);
-  response.setTimeout(stalledReaderMs, () => response.destroy());
+  cutOffStalledReader(response);
   await passOn(body, response);
 }
 
