@@ -1,4 +1,4 @@
-import type { Token } from '@token-vault/contracts';
+import type { Proxy, Token } from '@token-vault/contracts';
 import {
   cardNumber,
   cardToken,
@@ -14,10 +14,12 @@ import {
   startStandaloneProcess,
   type Client,
   type StandaloneProcess,
+  waitUntil,
 } from '@token-vault/test-support';
 import { randomUUID } from 'node:crypto';
 import { copyFile } from 'node:fs/promises';
 import path from 'node:path';
+import type { Pool } from 'pg';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
@@ -28,6 +30,7 @@ interface Signed {
   readonly sessionKey: string;
   readonly managementKey: string;
   readonly id: string;
+  readonly proxyId: string;
   /** The key of a request whose answer is stored. */
   readonly idempotencyKey: string;
 }
@@ -83,8 +86,10 @@ beforeAll(async () => {
   const headers = { 'SVC-IDEMPOTENCY-KEY': idempotencyKey };
   const { id } = (await client.expect<Token>(201, 'POST', '/tokens', { body, headers })).body;
   const sessionKey = await openSession(manager, client);
+  const proxy = { name: 'p', destination: 'https://api.example.com' };
+  const { id: proxyId } = (await manager.expect<Proxy>(201, 'POST', '/proxies', { body: proxy })).body;
   const managementKey = vault.credentials.management_key;
-  signed = { applicationKey, sessionKey, managementKey, id, idempotencyKey };
+  signed = { applicationKey, sessionKey, managementKey, id, proxyId, idempotencyKey };
   await expectBelieved(vault);
 });
 afterAll(async () => {
@@ -93,6 +98,19 @@ afterAll(async () => {
 
 const alterationsOf = async (running: StandaloneProcess): Promise<readonly string[]> =>
   (await metricsOf(running)).split('\n').filter((line) => line.startsWith('vault_altered_records_total'));
+
+async function countOf(running: StandaloneProcess, kind: string): Promise<number> {
+  const counted = (await alterationsOf(running)).filter((line) => line.includes(`kind="${kind}"`));
+  return counted.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
+}
+
+/** The lines of the log that tell of altered records. */
+const linesOf = (running: StandaloneProcess) =>
+  running
+    .output()
+    .split('\n')
+    .filter((line) => line.includes('a stored record was altered and is refused'))
+    .map((line) => JSON.parse(line) as { readonly tenant_id: string; readonly component: string });
 
 /**
  * Each record is checked by an operation: tenant, application, session, token (as a row and as an event) and stored
@@ -172,27 +190,80 @@ it('a token that another vault imports is signed again, with the key of its own 
   await other.stop();
 });
 
-it('a row that was altered afterwards is refused, counted and written to the log with its tenant', async () => {
-  const pool = createTestPool(await vault.databaseUrl());
-  await pool.query('set search_path = rm_tokens; update token set signature = null');
-  const client = vault.client(signed.applicationKey);
-  const refused = await client.request('GET', `/tokens/${signed.id}`);
-  await pool.end();
-  expect(refused).toMatchObject({
-    status: 500,
-    body: { type: expect.stringMatching(/record-altered$/) as string },
+describe('a row that was altered afterwards is refused, counted and written to the log with its tenant', () => {
+  let pool: Pool;
+  let cookie: string;
+  const refusedKinds = new Set<string>();
+  const ask = (key: string, ...request: Parameters<Client['request']>) =>
+    vault.client(key).request(...request);
+  const askConsole = () => {
+    const headers = { Cookie: cookie, 'SVC-CONSOLE-SESSION': cookie.split(/[=.]/)[1] ?? '' };
+    return ask('', 'GET', '/tenants/self', { key: null, headers });
+  };
+  const repeat = () => {
+    const headers = { 'SVC-IDEMPOTENCY-KEY': signed.idempotencyKey };
+    return ask(signed.applicationKey, 'POST', '/tokens', { body, headers });
+  };
+
+  beforeAll(async () => {
+    pool = createTestPool(await vault.databaseUrl());
+    const { headers } = await vault.client(signed.managementKey).expect(201, 'POST', '/console/session');
+    cookie = headers.get('set-cookie')?.split(';')[0] ?? '';
+    expect(await askConsole()).toMatchObject({ status: 200 });
   });
-  expect(await alterationsOf(vault)).toEqual([
-    expect.stringMatching(/^vault_altered_records_total\{.*kind="token".*\} 1$/) as string,
-  ]);
-  const told = vault
-    .output()
-    .split('\n')
-    .filter((line) => line.includes('a stored record was altered and is refused'));
-  expect(told).toHaveLength(1);
-  expect(JSON.parse(told[0] ?? '')).toMatchObject({
-    tenant_id: vault.credentials.tenant_id,
-    component: 'token',
+  afterAll(() => pool.end());
+
+  // The tenant is the last, because every request needs its row.
+  it.each([
+    ['answer', `idempotency.answer set answer = answer || '{"status":200}'`, repeat],
+    [
+      'proxy',
+      'rm_proxies.proxy set require_auth = false',
+      () => ask(signed.managementKey, 'GET', `/proxies/${signed.proxyId}`),
+    ],
+    [
+      'token',
+      'rm_tokens.token set signature = null',
+      () => ask(signed.applicationKey, 'GET', `/tokens/${signed.id}`),
+    ],
+    ['console session', `rm_applications.console_session set ends_at_text = '2100-01-01'`, askConsole],
+    [
+      'session',
+      `rm_applications.session set rules = '[]'`,
+      () => ask(signed.sessionKey, 'GET', `/tokens/${signed.id}`),
+    ],
+    [
+      'application',
+      `rm_applications.application set rules = '[]' where type = 'private'`,
+      () => ask(signed.applicationKey, 'GET', `/tokens/${signed.id}`),
+    ],
+    [
+      'tenant',
+      `rm_tenants.tenant set settings = '{}'`,
+      () => ask(signed.managementKey, 'GET', '/tenants/self'),
+    ],
+  ])('%s', async (kind, change, request) => {
+    // The trigger that counts tokens names no schema.
+    await pool.query(`set search_path = rm_tokens; update ${change}`);
+    // Callers are known for a second.
+    await waitUntil(async () => (await request()).status === 500, { what: 'the refusal' });
+    const refused = await request();
+    expect(refused.body).toMatchObject({ type: expect.stringMatching(/record-altered$/) as string });
+    const told = () => linesOf(vault).filter(({ component }) => component === kind);
+    await waitUntil(() => told().length >= 2, { what: 'a line in the log for each refusal' });
+    for (const line of told()) expect(line).toMatchObject({ tenant_id: vault.credentials.tenant_id });
+    expect(JSON.stringify(told())).not.toContain(number);
+    refusedKinds.add(kind);
   });
-  expect(told[0]).not.toContain(number);
+
+  it('each refusal once, by its kind', async () => {
+    expect(refusedKinds.size).toBe(7);
+    const linesByKind = [...refusedKinds].map(
+      (kind) => [kind, linesOf(vault).filter(({ component }) => component === kind).length] as const,
+    );
+    const countsByKind = async () =>
+      Promise.all([...refusedKinds].map(async (kind) => [kind, await countOf(vault, kind)] as const));
+    // Metrics are computed once a second.
+    await expect.poll(countsByKind, { timeout: 20_000 }).toEqual(linesByKind);
+  });
 });
