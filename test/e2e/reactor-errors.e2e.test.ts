@@ -1,4 +1,5 @@
 import type { Token } from '@token-vault/contracts';
+import { waitUntil } from '@token-vault/test-support';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type Problem, useReactors } from './invoked-reactors.ts';
 
@@ -155,5 +156,62 @@ describe('an invocation that is refused', () => {
     expect((await react(id, { callback_url: 'nowhere' })).status).toBe(400);
     expect((await react(id, { callback_url: receiver.url, args: { a: '{{ no-such }}' } })).status).toBe(400);
     expect(receiver.deliveries).toEqual([]);
+  });
+});
+
+describe('arguments of more than 1 MiB', () => {
+  const tooLarge = 'must be at most 1 MiB as JSON';
+  const delivered = () => ({ callback_url: receiver.url, timeout_ms: 20_000 });
+  const detokenized = [`The detokenized arguments are too large: they ${tooLarge}.`];
+  const messagesOfArguments = ({ errors }: Problem) => Object.values(errors).flat();
+  let id: string;
+  /** Tokens that have more together. */
+  let ids: string[];
+  const references = () => Object.fromEntries(ids.map((token) => [token, `{{ ${token} }}`]));
+  /** The numbers are shorter in the request than as JSON: the request has less than 1 MiB. */
+  const reactToNumbers = (more: object = {}) => {
+    const body = { args: { text: 'x'.repeat(1_000_000), numbers: [0] }, ...more };
+    const text = JSON.stringify(body).replace('[0]', `[${'1e15,'.repeat(5_000)}0]`);
+    return reactors.backend.client.request<Problem>('POST', `/reactors/${id}/react`, { text });
+  };
+
+  beforeAll(async () => {
+    id = await makeFunction('return { raw: Object.keys(req.args).length };');
+    const body = { type: 'token', data: 'x'.repeat(400_000) };
+    const create = () => reactors.backend.client.expect<Token>(201, 'POST', '/tokens', { body });
+    ids = (await Promise.all([create(), create(), create()])).map((made) => made.body.id);
+  });
+
+  it('are 400', async () => {
+    expect(await reactToNumbers()).toMatchObject({
+      status: 400,
+      body: { errors: { args: [tooLarge] } },
+    });
+    const { status, body } = await react<Problem>(id, { args: references() });
+    expect([status, messagesOfArguments(body)]).toEqual([400, detokenized]);
+  });
+
+  it('are 400 for an asynchronous run: at once, or delivered when its tokens give them', async () => {
+    const refused = await reactToNumbers(delivered());
+    expect(refused).toMatchObject({ status: 400, body: { errors: { args: [tooLarge] } } });
+    const before = receiver.deliveries.length;
+    expect(await react(id, { args: references(), ...delivered() })).toMatchObject({ status: 202 });
+    await waitUntil(() => receiver.deliveries.length > before, { what: 'the delivery' });
+    const { text } = receiver.deliveries[before] ?? { text: '' };
+    const problem = JSON.parse(text) as Problem;
+    expect([problem.status, messagesOfArguments(problem)]).toEqual([400, detokenized]);
+  });
+
+  it('are 400 to code that gives them to another reactor', async () => {
+    const outer = await makeFunction(
+      `const refusal = (args) => req.svc.reactors.react('${id}', { args }).catch((error) =>
+         [error.name, error.status, Object.values(error.problem.errors)]);
+       const references = Object.fromEntries(req.args.ids.map((id) => [id, '{{ ' + id + ' }}']));
+       return { raw: [await refusal({ a: 'x'.repeat(1100000) }), await refusal(references)] };`,
+      { application: reactors.backend },
+    );
+    const { body } = await react(outer, { args: { ids } });
+    const refused = (...messages: string[]) => ['ServiceError', 400, messages.map((each) => [each])];
+    expect(body).toEqual({ raw: [refused(tooLarge), refused(...detokenized)] });
   });
 });

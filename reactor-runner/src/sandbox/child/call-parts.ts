@@ -10,10 +10,20 @@ export interface CallParts {
 export interface CallRefusal {
   readonly message: string;
   readonly code: string;
+  /** Set for arguments of `svc`, as in an answer of the service. */
+  readonly status?: number;
+  readonly problem?: object;
 }
 
 const tooLarge: CallRefusal = { code: 'request-too-large', message: 'The request body is too large' };
 const invalid: CallRefusal = { code: 'invalid-request', message: 'The request is not valid' };
+
+/** The service gives the same answer to arguments that become as large there. */
+function refusedArguments({ code }: CallRefusal, fault: string): CallRefusal {
+  const title = 'One or more validation errors occurred.';
+  const problem = { title, status: 400, errors: { args: [fault] } };
+  return { code, message: 'The service answered with status 400', status: 400, problem };
+}
 
 /**
  * Splits a call of guest code into its parts. The limits are checked here, where parsing costs the run's own time.
@@ -30,11 +40,15 @@ export function partsOf(method: string, text: string, limits: SandboxLimits): Ca
 
 function argumentsOf(text: string, limits: SandboxLimits): CallParts | CallRefusal {
   const body = Buffer.from(text, 'utf8');
-  if (body.length > limits.argsBytes) return tooLarge;
+  if (body.length > limits.argsBytes)
+    return refusedArguments(tooLarge, `must be at most ${limits.argsBytes / 1_048_576} MiB as JSON`);
   try {
     parseChecked(text, { depth: limits.jsonDepth, nodes: limits.jsonNodes });
     return { payload: '', body };
   } catch {
-    return invalid;
+    return refusedArguments(
+      invalid,
+      `must be nested at most ${limits.jsonDepth} levels, and have at most ${limits.jsonNodes} values`,
+    );
   }
 }
