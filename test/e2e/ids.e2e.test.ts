@@ -70,4 +70,37 @@ it('tokens made in one transaction are listed newest first', async () => {
   });
   expect(second.data.map(({ id }) => id)).toEqual(['a-second', 'z-first']);
 });
+
+it('tokens that several requests made in one transaction are listed newest first', async () => {
+  const employer = (id: string) => ({ type: 'employer_id_number', id, data: '12-3456789' });
+  const post = <Body>(path: string, body?: unknown, headers = {}) =>
+    vault.must<Body>(path === '/tokenize' ? 200 : 201, { method: 'POST', path, key, body, headers });
+  const { id: transaction } = await post<{ id: string }>('/transactions');
+  const headers = { 'SVC-TRANSACTION-ID': transaction };
+  await post('/tokens', employer('n-first'), headers);
+  await post('/tokenize', [employer('z-second'), employer('a-third')], headers);
+  await post('/tokens', employer('y-fourth'), headers);
+  await post('/tokens', employer('b-fifth'), headers);
+  await vault.must(200, { method: 'POST', path: `/transactions/${transaction}/commit`, key });
+  const page = await vault.must<{ data: { id: string }[] }>(200, {
+    path: '/tokens?type=employer_id_number',
+    key,
+  });
+  expect(page.data.map(({ id }) => id)).toEqual(['b-fifth', 'y-fourth', 'a-third', 'z-second', 'n-first']);
+});
+
+it.each(['metadata', 'data'])('16 parallel patches of different keys of %s all succeed', async (field) => {
+  const path = `/tokens/patched-${field}`;
+  const body = { type: 'token', id: `patched-${field}`, data: { a: 'b' }, metadata: { a: 'b' } };
+  await vault.must(201, { method: 'POST', path: '/tokens', key, body });
+  const keys = Array.from({ length: 16 }, (_, index) => `key-${index}`);
+  const patches = keys.map((name) =>
+    vault.call({ method: 'PATCH', path, key, body: { [field]: { [name]: 'x' } } }),
+  );
+  expect((await Promise.all(patches)).map(({ status }) => status)).toEqual(keys.map(() => 200));
+  expect((await vault.must(200, { path, key }))[field]).toEqual({
+    a: 'b',
+    ...Object.fromEntries(keys.map((name) => [name, 'x'])),
+  });
+});
 const bank = { routing_number: '110000000', account_number: '000123456789' };
