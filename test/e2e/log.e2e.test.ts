@@ -2,6 +2,7 @@ import type { Application, LogEntry, Reactor, Token } from '@token-vault/contrac
 import { systemActors } from '@token-vault/contracts';
 import { cardNumber } from '@token-vault/test-support';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { signedIn } from './console-browser.ts';
 import { startVault, type Call, type RunningVault } from './running-vault.ts';
 
 let vault: RunningVault;
@@ -166,11 +167,12 @@ describe('the log of a running vault', () => {
   });
 });
 
+interface Opened {
+  readonly session_key: string;
+  readonly nonce: string;
+}
+
 describe('a session in the log', () => {
-  interface Opened {
-    readonly session_key: string;
-    readonly nonce: string;
-  }
   const createsToken = (key: string): Call => ({ method: 'POST', path: '/tokens', key, body: card() });
 
   it('is named when it fails to authenticate, before it is authorised', async () => {
@@ -200,5 +202,71 @@ describe('a session in the log', () => {
     const [created] = await entries({ entity_id: token.id, operation: 'create' });
     expect(created).toMatchObject({ actor_type: 'session' });
     expect(created?.actor_id).not.toBe(backend.id);
+  });
+});
+
+describe('what a session makes names the application that authorised it', () => {
+  type Made = Pick<Token, 'id' | 'created_by'>;
+  type Post = (
+    status: number,
+    path: string,
+    body?: object,
+    headers?: Record<string, string>,
+  ) => Promise<unknown>;
+  const code = 'module.exports = async () => ({ tokenize: { made: "secret" } });';
+  let reactorId: string;
+  let caller: Application;
+  beforeAll(async () => {
+    const body = { name: 'r', configuration: {}, code };
+    reactorId = (await post<Reactor>(201, '/reactors', vault.managementKey, body)).id;
+    caller = await application({ permissions: everyToken });
+  });
+
+  /** A transaction, and tokens by each operation that makes some. */
+  async function madeBy(call: Post): Promise<Made[]> {
+    const transaction = (await call(201, '/transactions')) as Made;
+    const headers = { 'SVC-TRANSACTION-ID': transaction.id };
+    const tokens = [
+      await call(201, '/tokens', card(), headers),
+      await call(201, '/tokens', card()),
+      await call(200, '/tokens/batch', { tokens: [card()] }),
+      await call(200, '/tokenize', { one: card() }),
+      await call(200, `/reactors/${reactorId}/react`, { args: {} }),
+    ];
+    await call(200, `/transactions/${transaction.id}/commit`);
+    const ids = [...JSON.stringify(tokens).matchAll(/"(?:id|made)":"([^"]+)"/g)].map(([, id]) => id);
+    expect(new Set(ids).size).toBe(5);
+    const path = `/tokens?${ids.map((id) => `id=${id}`).join('&')}`;
+    const { data } = await vault.must<{ data: Token[] }>(200, { path, key: keyOf(backend) });
+    return [transaction, ...(tokens.slice(0, 2) as Made[]), ...data];
+  }
+
+  it('whether it was opened by a page', async () => {
+    const { session_key: key, nonce } = await post<Opened>(201, '/sessions', keyOf(collecting));
+    await post(200, '/sessions/authorize', keyOf(caller), { nonce, permissions: everyToken });
+    const made = await madeBy((status, path, body, headers = {}) =>
+      vault.must(status, { method: 'POST', path, key, headers, ...(body && { body }) }),
+    );
+    expect(made.map(({ created_by: by }) => by)).toEqual(Array.from({ length: 8 }, () => caller.id));
+  });
+
+  it('or at the console, which has one for tokens and one for everything else', async () => {
+    const { must } = await signedIn(vault, keyOf(caller));
+    const call = <Body = unknown>(status: number, path: string, body?: object, headers = {}) =>
+      must<Body>(status, { method: 'POST', path, headers, ...(body && { body }) });
+    const made = await madeBy(call);
+    expect(made.map(({ created_by: by }) => by)).toEqual(Array.from({ length: 8 }, () => caller.id));
+    const others = [
+      await call<Made>(201, '/reactors', { name: 'r', configuration: {}, code }),
+      await call<Made>(201, '/proxies', { name: 'p', destination: 'https://api.example.com' }),
+      await call<Made>(201, '/applications', { name: 'a', type: 'public', permissions: ['token:create'] }),
+    ];
+    const { data } = await must<{ data: Application[] }>(200, { path: '/applications' });
+    const manager = data.find(({ type }) => type === 'management')?.id;
+    expect(others.map(({ created_by: by }) => by)).toEqual([manager, manager, manager]);
+    for (const [index, kind] of ['reactors', 'proxies', 'applications'].entries()) {
+      const read = await must<Made>(200, { path: `/${kind}/${others[index]?.id ?? ''}` });
+      expect(read.created_by).toBe(manager);
+    }
   });
 });
