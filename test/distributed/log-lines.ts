@@ -6,6 +6,8 @@ interface Line {
   readonly error_code?: string;
   readonly code?: string;
   readonly reason?: string;
+  readonly stack?: string;
+  readonly task?: string;
   /** The number of further equal warnings that the line reports. */
   readonly count?: number;
 }

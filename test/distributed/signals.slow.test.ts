@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import type { Application, Reactor } from '@token-vault/contracts';
+import type { Application, Reactor, Token } from '@token-vault/contracts';
 import { projections } from '@token-vault/projectors';
-import { type Client, plainApplication, waitUntil } from '@token-vault/test-support';
+import { type Answer, type Client, plainApplication, waitUntil } from '@token-vault/test-support';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import pg from 'pg';
@@ -15,12 +15,16 @@ let manager: Client;
 let backend: Client;
 let key: string;
 let slowReactor: string;
+/** The log of the start. */
+let started: string;
 let database: pg.Client;
 
 beforeAll(async () => {
   stack = await startSignalledStack({ VAULT_LOG_LEVEL: 'info' });
+  await stack.allReady();
+  started = stack.vault.output();
   manager = stack.vault.client();
-  const body = plainApplication({ permissions: ['token:create', 'token:read', 'token:use'] });
+  const body = plainApplication({ permissions: ['token:create', 'token:read', 'token:update', 'token:use'] });
   const made = await manager.expect<Application>(201, 'POST', '/applications', { body });
   key = made.body.key ?? '';
   backend = manager.withKey(key);
@@ -54,6 +58,15 @@ async function begun(trace: string): Promise<number> {
   );
   return rows[0]?.count ?? 0;
 }
+
+describe('the start', () => {
+  it('warns of nothing, and shows no stack', () => {
+    expect(linesOf(started).length).toBeGreaterThan(10);
+    // A host may lack walls of the sandbox.
+    const told = linesOf(started).filter(({ task }) => task !== 'sandbox');
+    expect(told.filter(({ level, stack: shown }) => level >= 40 || shown)).toEqual([]);
+  });
+});
 
 describe('SIGTERM to the runners of reactors', () => {
   it('lets running invocations end; the waiting ones run after the next start', async () => {
@@ -100,26 +113,51 @@ describe('SIGKILL of a command-service', () => {
 });
 
 describe('an append that is cut off', () => {
-  it('has an unknown outcome, by the router too', async () => {
-    await database.query('begin; select * from event_store.head for update');
-    const cutOff = backend.request('POST', '/tokens', { body: { type: 'token', data: 'cut off' } });
-    await waitUntil(async () => {
-      const { rows } = await database.query<{ is_cut: boolean }>(
-        `select pg_terminate_backend(pid) as is_cut from pg_stat_activity
-         where query like '%append_events%' and wait_event_type = 'Lock'`,
-      );
-      return rows.length > 0;
-    });
-    const { status, text } = await cutOff;
-    await database.query('rollback');
-    expect([status, text]).toEqual([502, expect.stringContaining(':outcome-unknown"')]);
+  const asToken = { type: 'token', data: 'cut off' };
+  const writes: Record<string, () => Promise<() => Promise<Answer<unknown>>>> = {
+    'a create': async () => () => backend.request('POST', '/tokens', { body: asToken }),
+    'a tokenization': async () => () =>
+      backend.request('POST', '/tokenize', { body: { a: asToken, b: 'too' } }),
+    'a PATCH': async () => {
+      const { id } = (await backend.expect<Token>(201, 'POST', '/tokens', { body: asToken })).body;
+      return () => backend.request('PATCH', `/tokens/${id}`, { body: { metadata: { a: 'b' } } });
+    },
+    'a commit': async () => {
+      const { id } = (await backend.expect<{ id: string }>(201, 'POST', '/transactions')).body;
+      const headers = { 'SVC-TRANSACTION-ID': id };
+      await backend.expect(201, 'POST', '/tokens', { body: asToken, headers });
+      return () => backend.request('POST', `/transactions/${id}/commit`);
+    },
+  };
+
+  it.each(Object.keys(writes))('of %s has an unknown outcome, by the router too', async (what) => {
+    const write = await writes[what]?.();
+    // Another connection looks on: a transaction sees the activities of its first look.
+    const locker = await connected();
+    await locker.query('begin; select * from event_store.head for update');
+    try {
+      let answer: Answer<unknown> | undefined;
+      void write?.().then((it) => (answer = it));
+      await waitUntil(async () => {
+        const { rowCount } = await database.query(
+          `select pg_terminate_backend(pid) from pg_stat_activity
+           where query like '%append_events%' and wait_event_type = 'Lock'`,
+        );
+        return answer !== undefined || (rowCount ?? 0) > 0;
+      });
+      await waitUntil(() => answer !== undefined);
+      expect([answer?.status, answer?.text]).toEqual([502, expect.stringContaining(':outcome-unknown"')]);
+    } finally {
+      await locker.end();
+    }
   });
 });
 
 describe('a rolling restart: SIGTERM to each process in turn, except the only router', () => {
   it('fails no request', async () => {
+    const from = stack.vault.output().length;
     const traffic = startTraffic(backend, 8, slowReactor);
-    const kinds = ['command-service', 'query-service', 'projectors', 'reactor-runner'];
+    const kinds = ['command-service', 'query-service', 'projectors', 'reactor-runner', 'proxy'];
     for (const name of [1, 2].flatMap((replica) => kinds.map((kind) => `${kind} ${replica}`))) {
       const before = traffic.done();
       await waitUntil(() => traffic.done() > before + 50, { timeoutMs: 60_000 });
@@ -129,6 +167,8 @@ describe('a rolling restart: SIGTERM to each process in turn, except the only ro
     }
     await traffic.stop();
     expect(traffic.wrong).toEqual([]);
+    const told = linesOf(stack.vault.output().slice(from)).filter(({ msg }) => msg.startsWith('not ready'));
+    expect(told.filter(({ level, stack: shown }) => level >= 40 || shown)).toEqual([]);
   });
 });
 
@@ -166,6 +206,32 @@ describe('a stopped service', () => {
     } finally {
       for (const { pid } of stopped) process.kill(pid, 'SIGCONT');
     }
+  });
+});
+
+describe('all replicas of a service, stopped', () => {
+  it('are given up: nothing was done for reads, the outcome of writes is unknown, and later requests are done again', async () => {
+    const names = ['command-service', 'query-service'].flatMap((kind) => [`${kind} 1`, `${kind} 2`]);
+    const stopped = await Promise.all(names.map((name) => stack.member(name)));
+    for (const { pid } of stopped) process.kill(pid, 'SIGSTOP');
+    try {
+      const body = { type: 'token', data: 'still' };
+      const writes = Array.from({ length: 4 }, () => backend.request('POST', '/tokens', { body }));
+      const reads = Array.from({ length: 4 }, () => backend.request('GET', '/tokens?size=1'));
+      const answered = Promise.all([Promise.all(writes), Promise.all(reads)]);
+      const [written, read] = await Promise.race([answered, delay(60_000, [[], []] as const)]);
+      expect(new Set(read.map(({ status }) => status))).toEqual(new Set([503]));
+      expect(
+        new Set(written.map(({ status, text }) => `${status} ${text.includes(':outcome-unknown"')}`)),
+      ).toEqual(new Set(['504 true']));
+    } finally {
+      for (const { pid } of stopped) process.kill(pid, 'SIGCONT');
+    }
+    await stack.allReady();
+    const traffic = startTraffic(backend, 4);
+    await waitUntil(() => traffic.done() > 50);
+    await traffic.stop();
+    expect(traffic.wrong).toEqual([]);
   });
 });
 
