@@ -1,11 +1,19 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { type Application, eventRegistry, type Reactor, streams } from '@token-vault/contracts';
+import {
+  type Application,
+  eventRegistry,
+  type Proxy,
+  type Reactor,
+  streams,
+  type Token,
+} from '@token-vault/contracts';
 import { startPosition } from '@token-vault/event-store';
 import { createEventStoreDbEventStore } from '@token-vault/event-store/eventstoredb';
 import { createProjectionAdmin, projections } from '@token-vault/projectors';
 import { startEmbeddedPostgres, type EmbeddedPostgres } from '@token-vault/embedded-postgres';
 import {
+  type Answer,
   type Client,
   createDataDirectory,
   eventStoreDoubleOf,
@@ -22,7 +30,15 @@ import { vi } from 'vitest';
 import { startKafka, type TestKafka } from '@token-vault/test-support/kafka';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Ledger } from '../chaos/ledger.ts';
+import { startEcho, type Echo } from './echo.ts';
 import { notSealedOnce } from './sealed-once.ts';
+
+interface Servers {
+  readonly kafka: TestKafka | { readonly missing: string };
+  readonly eventStore: EventStoreDouble;
+  readonly postgres: EmbeddedPostgres;
+  readonly echo: Echo;
+}
 
 interface StackMember {
   readonly name: string;
@@ -34,10 +50,16 @@ const outcomeTypes = new Set(['ReactorSucceeded', 'ReactorFailed']);
 const writers = 6;
 const callers = 2;
 
-/** Two replicas of each service, an EventStoreDB (its double), Kafka and Postgres. A test can stop each of them. */
+/** Answers of the proxy and the router for a request whose destination, or whose service, has not answered. */
+const unanswered = [502, 503, 504];
+
+/**
+ * Two replicas of each service, an EventStoreDB (its double), Kafka and Postgres. A test can stop each of them. Where no Kafka can run the
+ * invocations take the direct feed.
+ */
 export class DistributedVault {
   readonly ledger = new Ledger();
-  readonly kafka: TestKafka;
+  readonly kafka: TestKafka | { readonly missing: string };
   readonly eventStore: EventStoreDouble;
   readonly #dataDir: string;
   #postgres: EmbeddedPostgres;
@@ -45,27 +67,26 @@ export class DistributedVault {
   #tokens: Client | undefined;
   #backend: Client | undefined;
   #reactorId = '';
+  #proxyId = '';
+  #proxiedId = '';
+  /** The destination of the proxy. */
+  readonly #echo: Echo;
 
-  private constructor(
-    dataDir: string,
-    kafka: TestKafka,
-    eventStore: EventStoreDouble,
-    postgres: EmbeddedPostgres,
-  ) {
+  private constructor(dataDir: string, { kafka, eventStore, postgres, echo }: Servers) {
     this.#dataDir = dataDir;
     this.kafka = kafka;
     this.eventStore = eventStore;
     this.#postgres = postgres;
+    this.#echo = echo;
   }
 
-  /** Gives the reason when it cannot run here. */
-  static async start(): Promise<DistributedVault | { readonly missing: string }> {
+  static async start(): Promise<DistributedVault> {
     const kafka = await startKafka();
-    if ('missing' in kafka) return kafka;
-    vi.stubEnv('KAFKA_BROKERS', kafka.brokers.join(','));
+    if ('brokers' in kafka) vi.stubEnv('KAFKA_BROKERS', kafka.brokers.join(','));
     const dataDir = await createDataDirectory();
     const postgres = await startPostgres(dataDir);
-    const made = new DistributedVault(dataDir, kafka, await eventStoreDoubleOf(dataDir), postgres);
+    const eventStore = await eventStoreDoubleOf(dataDir);
+    const made = new DistributedVault(dataDir, { kafka, eventStore, postgres, echo: await startEcho() });
     await made.#start();
     return made;
   }
@@ -87,8 +108,13 @@ export class DistributedVault {
   async #start(): Promise<void> {
     this.#vault = await startStandaloneProcess({
       dataDir: this.#dataDir,
-      stack: 'eventstoredb-kafka',
-      env: { DATABASE_URL: this.#postgres.url, VAULT_LOG_LEVEL: 'warn', VAULT_RATE_LIMIT_PER_MINUTE: '0' },
+      stack: 'brokers' in this.kafka ? 'eventstoredb-kafka' : 'eventstoredb',
+      env: {
+        DATABASE_URL: this.#postgres.url,
+        VAULT_LOG_LEVEL: 'warn',
+        VAULT_RATE_LIMIT_PER_MINUTE: '0',
+        VAULT_EGRESS_ALLOW: '127.0.0.1/32',
+      },
     });
     const manager = this.vault.client();
     const make = async (body: object) => {
@@ -100,6 +126,13 @@ export class DistributedVault {
     const code = 'module.exports = async (req) => ({ raw: { said: req.args.word } });';
     const body = { name: 'echo', configuration: {}, code };
     this.#reactorId = (await manager.expect<Reactor>(201, 'POST', '/reactors', { body })).body.id;
+    const tenant = { name: 'sends', settings: { proxy_destinations: this.#echo.url } };
+    await manager.expect(200, 'PUT', '/tenants/self', { body: tenant });
+    const proxy = { name: 'echo', destination: this.#echo.url };
+    this.#proxyId = (await manager.expect<Proxy>(201, 'POST', '/proxies', { body: proxy })).body.id;
+    const token = { type: 'token', data: 'proxied' };
+    this.#proxiedId = (await this.tokens.expect<Token>(201, 'POST', '/tokens', { body: token })).body.id;
+    if ((await this.#throughProxy())?.status !== 200) throw new Error('the proxy does not send');
   }
 
   /** The present processes by name. */
@@ -108,7 +141,7 @@ export class DistributedVault {
   }
 
   /**
-   * Loads the vault with writes, reads and reactors during `trouble` and shortly after. Gives the number of
+   * Loads the vault with writes, reads, reactors and requests through the proxy during `trouble` and shortly after. Gives the number of
    * successful writes.
    */
   async underLoad(trouble: () => Promise<void>): Promise<number> {
@@ -117,6 +150,7 @@ export class DistributedVault {
     const lives = [
       ...Array.from({ length: writers }, () => this.#write(end.signal)),
       ...Array.from({ length: callers }, () => this.#invoke(end.signal)),
+      this.#send(end.signal),
     ];
     await this.#acknowledges(writers);
     await trouble();
@@ -146,6 +180,22 @@ export class DistributedVault {
     }
   }
 
+  /** A client that sends a token through the proxy, at most ten times a second. The destination answers with what it got. */
+  async #send(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const answer = await this.#throughProxy().catch(() => undefined);
+      const isRight =
+        answer?.status === 200 ? answer.text === '"proxied"' : unanswered.includes(answer?.status ?? 502);
+      if (!isRight) this.ledger.violations.push(`the proxy answered ${answer?.status} ${answer?.text}`);
+      await sleep(100);
+    }
+  }
+
+  async #throughProxy(): Promise<Answer<unknown> | undefined> {
+    const text = `"{{ ${this.#proxiedId} }}"`;
+    return this.#backend?.request('POST', `/proxies/${this.#proxyId}/invoke`, { text });
+  }
+
   async #acknowledges(count: number): Promise<void> {
     const { ledger } = this;
     const until = ledger.acknowledged + count;
@@ -173,14 +223,40 @@ export class DistributedVault {
     );
   }
 
-  async kill(name: string): Promise<void> {
+  kill(name: string): Promise<void> {
+    return this.#end(name, 'SIGKILL', 10_000);
+  }
+
+  /** SIGTERM. The process has 25 s for what is under way. */
+  terminate(name: string): Promise<void> {
+    return this.#end(name, 'SIGTERM', 30_000);
+  }
+
+  async #end(name: string, signal: NodeJS.Signals, timeoutMs: number): Promise<void> {
+    const pid = await this.#pidOf(name);
+    process.kill(pid, signal);
+    const what = `the end of ${name}`;
+    await waitUntil(async () => (await this.members()).every((member) => member.pid !== pid), {
+      timeoutMs,
+      what,
+    });
+  }
+
+  /** SIGSTOP, and SIGCONT after the time. */
+  async freeze(name: string, ms: number): Promise<void> {
+    const pid = await this.#pidOf(name);
+    process.kill(pid, 'SIGSTOP');
+    try {
+      await sleep(ms);
+    } finally {
+      process.kill(pid, 'SIGCONT');
+    }
+  }
+
+  async #pidOf(name: string): Promise<number> {
     const { pid } = (await this.members()).find((member) => member.name === name) ?? {};
     if (!pid) throw new Error(`${name} does not run`);
-    process.kill(pid, 'SIGKILL');
-    await waitUntil(async () => (await this.members()).every((member) => member.pid !== pid), {
-      timeoutMs: 10_000,
-      what: `the end of ${name}`,
-    });
+    return pid;
   }
 
   async stopPostgres(): Promise<void> {
@@ -272,12 +348,15 @@ export class DistributedVault {
     await this.#vault?.stop();
     await this.#postgres.stop();
     await removeDataDirectory(this.#dataDir);
-    await this.kafka.stop();
+    await this.#echo.close();
+    if ('brokers' in this.kafka) await this.kafka.stop();
     vi.unstubAllEnvs();
   }
 }
 
 function startPostgres(dataDir: string): Promise<EmbeddedPostgres> {
-  const settings = { fsync: false, max_connections: 250 };
+  // What the vault does not wait for is written to the files up to 10 s after its commit, and is lost in a crash of Postgres before that.
+  const delayed = { synchronous_commit: false, wal_writer_delay: '10s' };
+  const settings = { ...delayed, fsync: false, max_connections: 250 };
   return startEmbeddedPostgres({ dataDir: path.join(dataDir, 'external'), settings });
 }

@@ -12,7 +12,7 @@ export function serverFaults({
 }: Pick<DistributedVault, 'kafka' | 'eventStore' | 'databaseUrl'>): Readonly<
   Record<string, () => Promise<void>>
 > {
-  const { faults } = kafka;
+  const faults = 'faults' in kafka ? kafka.faults : undefined;
   return {
     Postgres: () => crashPostgres(databaseUrl),
     'the event store': () => eventStore.tell('down').then(() => eventStore.tell('up')),
@@ -21,7 +21,7 @@ export function serverFaults({
 }
 
 /** `kill -9` of a session: Postgres ends all others and recovers. Does nothing while it recovers from the last one. */
-async function crashPostgres(url: string): Promise<void> {
+export async function crashPostgres(url: string): Promise<void> {
   const client = new pg.Client(url);
   client.on('error', () => {});
   try {
