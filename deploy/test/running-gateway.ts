@@ -103,7 +103,7 @@ async function untilListening(port: number, child: ChildProcess): Promise<void> 
 
 /** Only on Linux. */
 const childrenOf = (pid: number): readonly number[] =>
-  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number);
+  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').match(/\d+/g)?.map(Number) ?? [];
 
 type Servers = Pick<GatewayOptions, 'commandServers' | 'queryServers' | 'proxyServers'>;
 

@@ -26,7 +26,6 @@ import { UpstreamFrozenError, type Upstream, type Upstreams } from './upstreams.
 
 /** Longer than the longest synchronous invocation. */
 const answerTimeoutMs = 240_000;
-const defaultStalledReaderMs = 30_000;
 const safeMethods = new Set(['GET', 'HEAD']);
 /** RFC 9110 7.6.1: headers of one connection only. Length and framing are made again. */
 const hopByHop = new Set([
@@ -109,7 +108,7 @@ interface Forwarded {
   readonly isSafe: boolean;
   /** It is for another server. */
   readonly isRaw: boolean;
-  readonly stalledReaderMs: number;
+  readonly stalledReaderMs: number | undefined;
 }
 
 /** Resolves when the answer is on its way to the client. @throws ForwardError when there was no answer */
@@ -183,12 +182,7 @@ async function forwardToAny(forwarded: Forwarded, upstreams: Upstreams, logger: 
 }
 
 /** Sends each request to the service that answers it. */
-export function createProxy({
-  upstreams,
-  logger,
-  trusts,
-  stalledReaderMs = defaultStalledReaderMs,
-}: ProxyOptions): RequestListener {
+export function createProxy({ upstreams, logger, trusts, stalledReaderMs }: ProxyOptions): RequestListener {
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const target = originForm(request.url ?? '/');
     if (target === undefined) throw ValidationError.of('path', 'is not the path of a request');

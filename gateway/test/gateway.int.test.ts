@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setImmediate } from 'node:timers/promises';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { readGatewaySettings, startGateway, type Gateway, type GatewaySettings } from '../src/index.ts';
 import { createProxy } from '../src/proxy.ts';
 import { createUpstreams } from '../src/upstreams.ts';
@@ -256,6 +256,21 @@ describe('an answer', () => {
     await isClosed;
   });
 
+  const asked = 'GET /tokens HTTP/1.1\r\nHost: vault\r\nSVC-API-KEY: key\r\n\r\n';
+
+  /** The port of a router that waits so long for a reader. */
+  async function impatientRouter(stalledReaderMs: number): Promise<number> {
+    const [ofCommand, ofQuery, ofProxy] = [command, query, proxy].map(({ url }) => createUpstreams([url]));
+    const upstreams = { command: ofCommand!, query: ofQuery!, proxy: ofProxy! };
+    const options = { upstreams, logger: silentLogger, trusts: trustOf(0), stalledReaderMs };
+    const router = await listen(createProxy(options), { host: '127.0.0.1', port: 0 });
+    onTestFinished(async () => {
+      await router.stop(0);
+      for (const each of Object.values(upstreams)) each.close();
+    });
+    return router.port;
+  }
+
   it('that its client does not read is cut off, and ended at the service', async () => {
     const body = 'x'.repeat(32 * 1024 * 1024);
     const isEnded = new Promise<void>((resolve) => {
@@ -264,20 +279,24 @@ describe('an answer', () => {
         respond(200, body);
       };
     });
-    const [ofCommand, ofQuery, ofProxy] = [command, query, proxy].map(({ url }) => createUpstreams([url]));
-    const upstreams = { command: ofCommand!, query: ofQuery!, proxy: ofProxy! };
-    const options = { upstreams, logger: silentLogger, trusts: trustOf(0), stalledReaderMs: 300 };
-    const router = await listen(createProxy(options), { host: '127.0.0.1', port: 0 });
-    const socket = connect(router.port, '127.0.0.1').on('error', () => undefined);
-    socket.pause().write('GET /tokens HTTP/1.1\r\nHost: vault\r\nSVC-API-KEY: key\r\n\r\n');
+    const socket = connect(await impatientRouter(300), '127.0.0.1').on('error', () => undefined);
+    socket.pause().write(asked);
     await isEnded;
     let length = 0;
     const closed = once(socket, 'close');
     socket.on('data', (part: Buffer) => (length += part.length)).resume();
     await closed;
     expect(length).toBeLessThan(body.length);
-    await router.stop(0);
-    for (const each of Object.values(upstreams)) each.close();
+  });
+
+  it('that comes late is not cut off by the time of an answer before it on the connection', async () => {
+    query.behaviour = (_request, respond) => {
+      query.behaviour = (_next, respondLate) => void setTimeout(() => respondLate(200, 'late'), 300);
+      respond(200, 'at once');
+    };
+    const socket = connect(await impatientRouter(60), '127.0.0.1');
+    socket.write(asked + asked.replace('Host', 'Connection: close\r\nHost'));
+    expect(await text(socket)).toMatch(/at once[^]*late/);
   });
 
   it('of many megabytes reaches a client that reads slowly', async () => {

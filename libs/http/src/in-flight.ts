@@ -1,11 +1,10 @@
 import type { ServerResponse } from 'node:http';
+import { cutOffStalledReader } from './stalled-reader.ts';
 
 /** Bodies of this size and more are counted. The number of connections limits the memory of smaller ones. */
 const countedBytes = 16 * 1024;
 /** Maximum bytes of bodies and answers that one process holds for its clients. A container of the examples has 512 MiB or more. */
 const defaultLimitBytes = 128 * 1024 * 1024;
-/** An answer is cut off when its reader takes no byte for this time. */
-const stalledReaderMs = 30_000;
 
 /**
  * Limits the memory that clients can fill with bodies that they send and answers that they do not read. The largest body limits a single
@@ -14,16 +13,16 @@ const stalledReaderMs = 30_000;
 export class InFlightBytes {
   readonly #limit: number;
   readonly #share: number;
-  readonly #stalledReaderMs: number;
+  readonly #stalledReaderMs: number | undefined;
   readonly #heldBy = new Map<string, number>();
   #held = 0;
   readonly #sizes = new WeakMap<ServerResponse, number>();
   readonly #tenants = new WeakMap<ServerResponse, string>();
 
-  constructor(limit = defaultLimitBytes, stalledReader = stalledReaderMs) {
+  constructor(limit = defaultLimitBytes, stalledReaderMs?: number) {
     this.#limit = limit;
     this.#share = limit / 2;
-    this.#stalledReaderMs = stalledReader;
+    this.#stalledReaderMs = stalledReaderMs;
   }
 
   get held(): number {
@@ -49,8 +48,8 @@ export class InFlightBytes {
   send(response: ServerResponse, bytes: Buffer): void {
     if (bytes.length >= countedBytes) this.#hold(bytes.length, response);
     response.end(bytes);
-    // The kernel has taken small answers by now. Node's timer starts again whenever the reader has taken bytes.
-    if (response.writableLength > 0) response.setTimeout(this.#stalledReaderMs);
+    // The kernel has taken small answers by now.
+    if (response.writableLength > 0) cutOffStalledReader(response, this.#stalledReaderMs);
   }
 
   #heldOf(tenantId: string): number {
