@@ -217,6 +217,12 @@ export class UnavailableError extends DomainError {
   }
 }
 
+/**
+ * 503 of a request that may have written events. Its detail says what holds, so the outcome is known: a revocation that is stored and not confirmed, a run
+ * that was not started. Any other 503 after a write is {@link OutcomeUnknownError}.
+ */
+export class KnownOutcomeError extends UnavailableError {}
+
 /** 500: a stored record that decides about access is not what the vault signed. The vault does not use it. */
 export class AlteredRecordError extends DomainError {
   constructor(kind: Statement['kind']) {

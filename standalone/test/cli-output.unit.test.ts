@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest';
 import { complaintOf } from '../src/cli/failure.ts';
 import { createProgram } from '../src/cli/program.ts';
 import { duration, progressLine, reportProgress } from '../src/cli/progress-line.ts';
-import { table } from '../src/cli/table.ts';
+import { printable, printableJson, table } from '../src/cli/table.ts';
 import type { Terminal } from '../src/cli/terminal.ts';
 
 function terminalOf(isTerminal: boolean) {
@@ -149,4 +149,11 @@ describe('the page of the commands', () => {
     expect(names).toContain('applications revoke-key');
     expect(names.filter((name) => !page.includes(`\`${name}\``))).toEqual([]);
   });
+});
+
+it('a name that a tenant chose cannot control the terminal, in a table or as JSON', () => {
+  const name = 'a\u001B[31m\u009B31m\u202E\u007F\u{E0001}é😀';
+  expect(printable(name)).toBe('a\uFFFD[31m\uFFFD31m\uFFFD\uFFFD\uFFFDé😀');
+  expect(printableJson({ name })).toBe('{"name":"a\\u001b[31m\\u009b31m\\u202e\\u007f\\udb40\\udc01é😀"}');
+  expect(JSON.parse(printableJson({ name }))).toEqual({ name });
 });

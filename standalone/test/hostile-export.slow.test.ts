@@ -53,7 +53,7 @@ it('an import refuses an id that is an expression and a file that is none, tells
     const plaintext = Readable.from([Buffer.from(`${texts.join('\n')}\n`)]);
     const file = path.join(place, 'hostile');
     const recipient = (await readFile(`${key}.pub`, 'utf8')).trim();
-    await writeFile(file, await sealFor([recipient], plaintext));
+    await writeFile(file, (await sealFor([recipient], plaintext)).stream);
 
     const args = ['import', credentials.tenant_id, file, '--identity', key];
     const { code, stdout, stderr } = await runCommand(dataDir, args);
@@ -75,7 +75,7 @@ it('an import refuses an id that is an expression and a file that is none, tells
     const [head = ''] = texts;
     const bytes = ['{"id":"latin","type":"token","data":"\u00ff"}', '{"end":true,"tokens":1,"left_out":0}'];
     const latin = Buffer.from([head, ...bytes, ''].join('\n'), 'latin1');
-    await writeFile(file.concat('-latin'), await sealFor([recipient], Readable.from([latin])));
+    await writeFile(file.concat('-latin'), (await sealFor([recipient], Readable.from([latin]))).stream);
     const damaged = await runCommand(dataDir, args.with(2, file.concat('-latin')));
     expect([damaged.code, damaged.stdout, damaged.stderr.trim()]).toEqual([
       1,

@@ -16,32 +16,43 @@ const pages = [
   '{"id":"third"}\n',
 ];
 
-it('a page is in the file before the next one is asked for, however small it is', async () => {
-  const file = path.join(directory, 'export');
-  const identity = await generateX25519Identity();
-  const sealedFile = new SealedFile();
-  const sizes: number[] = [];
-  async function* lines() {
-    yield sealedFile.take('{"header":true}\n');
-    for (const page of pages) {
-      yield sealedFile.fill(page);
-      await sealedFile.written();
-      sizes.push((await stat(file)).size);
+it.each([1, 700])(
+  'a page for %i recipients is in the file before the next one is asked for, however small it is',
+  async (count) => {
+    const file = path.join(directory, 'export');
+    const identity = await generateX25519Identity();
+    const recipient = await identityToRecipient(identity);
+    // Two lines for each recipient, one more and the nonce.
+    const header = 'age-encryption.org/v1\n'.length + count * 98 + '--- \n'.length + 43 + 16;
+    const sealedFile = new SealedFile();
+    const sizes: number[] = [];
+    async function* lines() {
+      yield sealedFile.take('{"header":true}\n');
+      for (const page of pages) {
+        yield sealedFile.fill(page);
+        await sealedFile.written();
+        sizes.push((await stat(file)).size);
+      }
+      yield sealedFile.take('{"end":true}\n');
     }
-    yield sealedFile.take('{"end":true}\n');
-  }
-  const recipients = [await identityToRecipient(identity)];
-  await sealedFile.write(file, () => sealFor(recipients, lines()));
+    const recipients = Array.from({ length: count }, () => recipient);
+    await sealedFile.write(file, () => sealFor(recipients, lines()));
 
-  const sealed = 64 * 1024 + 16;
-  // One chunk, four more, and one more, after the header of age.
-  expect(sizes.map((size) => Math.floor(size / sealed))).toEqual([1, 5, 6]);
-  let text = '';
-  for await (const chunk of openWith([identity], file)) text += chunk.toString();
-  const given = text.split('\n').map((line) => line.trimEnd());
-  expect(given).toEqual(['{"header":true}', ...pages.join('').split('\n').slice(0, -1), '{"end":true}', '']);
-  expect((await stat(file)).mode & 0o777).toBe(0o600);
-});
+    const sealed = 64 * 1024 + 16;
+    // One chunk, four more, and one more.
+    expect(sizes.map((size) => (size - header) / sealed)).toEqual([1, 5, 6]);
+    let text = '';
+    for await (const chunk of openWith([identity], file)) text += chunk.toString();
+    const given = text.split('\n').map((line) => line.trimEnd());
+    expect(given).toEqual([
+      '{"header":true}',
+      ...pages.join('').split('\n').slice(0, -1),
+      '{"end":true}',
+      '',
+    ]);
+    expect((await stat(file)).mode & 0o777).toBe(0o600);
+  },
+);
 
 it('no page is asked for when the file cannot be made', async () => {
   const recipients = [await identityToRecipient(await generateX25519Identity())];

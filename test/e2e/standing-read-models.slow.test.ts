@@ -178,6 +178,52 @@ describe('a rebuild beside the live read models', () => {
   });
 });
 
+describe('a write that is under way when a read model of authentication is paused', () => {
+  const pause = () => setStatus('paused', ['applications']);
+  const goOn = async () => {
+    await setStatus('live', ['applications']);
+    await waitUntil(async () => (await vault.call({ path: tokenPath, key })).status === 200);
+  };
+
+  it('is 502 when a chunk of a batch may be stored, and 503 only when nothing is', async () => {
+    const statuses = new Set<number>();
+    for (let pauseAfterMs = 0; !statuses.has(502) && pauseAfterMs < 400; pauseAfterMs += 20) {
+      const tokens = Array.from({ length: 1_000 }, (_, at) => ({
+        ...cardToken(),
+        id: `p${pauseAfterMs}-${at}`,
+      }));
+      const creating = vault.call({ method: 'POST', path: '/tokens/batch', key, body: { tokens } });
+      await new Promise((resolve) => setTimeout(resolve, pauseAfterMs));
+      await pause();
+      const { status } = await creating;
+      statuses.add(status);
+      await goOn();
+      const first = await vault.call({ path: `/tokens/${String(tokens[0]?.id)}`, key });
+      if (status === 503) expect(first.status).toBe(404);
+    }
+    expect([...statuses]).toContain(502);
+  });
+
+  it('is 502 when the code of a reactor has run', async () => {
+    const code = `module.exports = async (req) => {
+      await req.svc.tokens.create({ id: 'made-by-code', type: 'token', data: 'x' });
+      await new Promise((resolve) => setTimeout(resolve, 2_500));
+      return { raw: 1 };
+    };`;
+    const body = plainApplication({ permissions: ['token:create', 'token:use'] });
+    const runner = await vault.must(201, { method: 'POST', path: '/applications', key: manager, body });
+    const reactor = { name: 'r', code, configuration: {}, application: { id: runner.id } };
+    const made = await vault.must(201, { method: 'POST', path: '/reactors', key: manager, body: reactor });
+    const path = `/reactors/${String(made.id)}/react`;
+    const reacting = vault.call({ method: 'POST', path, key: String(runner.key), body: {} });
+    await waitUntil(async () => (await vault.call({ path: '/tokens/made-by-code', key })).status === 200);
+    await pause();
+    const { status, text } = await reacting;
+    expect([status, text]).toEqual([502, expect.stringContaining('outcome-unknown')]);
+    await goOn();
+  });
+});
+
 describe('a revocation', () => {
   it.skipIf(testStack === 'eventstoredb-kafka')(
     'is not confirmed when the read models fail at an event of a newer release, and no caller is accepted',

@@ -13,7 +13,7 @@ import { attemptsOf, type Attempts } from '../aggregates/attempts.ts';
 import { execute, load } from '../aggregates/decider.ts';
 import { applicationDecider, type ApplicationCommand } from './decider.ts';
 import { createKeyHandlers, keyTypes, type ApplicationAnswer } from './key-handlers.ts';
-import { once, type Deletion } from './deletion.ts';
+import { once, type Deletion } from '../aggregates/deletion.ts';
 import { makerOf } from './maker.ts';
 import { withOffset } from './moment.ts';
 import { applicationSigner, type ApplicationDetails } from './state.ts';

@@ -10,7 +10,7 @@ import type { EventStore, Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/operations';
 import { load } from '../aggregates/decider.ts';
 import { applicationDecider, requireActive, type ApplicationCommand } from './decider.ts';
-import { once, type Deletion } from './deletion.ts';
+import { once, type Deletion } from '../aggregates/deletion.ts';
 import { makerOf } from './maker.ts';
 import { withOffset } from './moment.ts';
 

@@ -6,7 +6,7 @@ import {
   newId,
   ReactorFailed,
   streams,
-  UnavailableError,
+  KnownOutcomeError,
   ValidationError,
   type DataOf,
   type EventMetadata,
@@ -100,7 +100,7 @@ export class Invocations {
   /**
    * Runs a reactor and answers its result. With a callback URL it only queues the run.
    * @throws ValidationError, ForbiddenError, NotFoundError, EnterpriseRequiredError before anything is stored;
-   * DomainError with the status of a failed run; UnavailableError when no runner started the run, which then never
+   * DomainError with the status of a failed run; KnownOutcomeError when no runner started the run, which then never
    * happens.
    */
   async react(reactorId: string, body: ReactBody, context: RequestContext): Promise<Answer> {
@@ -251,7 +251,7 @@ export class Invocations {
     const first = early ?? (await within(awaited.arrived, this.#startWithinMs));
     if (first) return first;
     const { before, position } = await this.#withdraw(draft.id, context);
-    if (position !== undefined) throw new UnavailableError(notStarted);
+    if (position !== undefined) throw new KnownOutcomeError(notStarted);
     if (before.kind === 'over') return before.outcome;
     const deadline = before.kind === 'running' ? before.deadline.getTime() : context.now.getTime();
     const left = Math.max(0, deadline - context.now.getTime()) + waitAfterDeadlineMs;

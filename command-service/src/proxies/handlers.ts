@@ -1,4 +1,5 @@
 import {
+  ProxyKeyDeleted,
   streams,
   type ApplicationKey,
   type CreateApplicationKeyBody,
@@ -10,6 +11,7 @@ import { generateApiKey, hashApiKey, secret } from '@token-vault/crypto';
 import type { EventStore, Position } from '@token-vault/event-store';
 import type { AnswerOwner, RequestContext } from '@token-vault/operations';
 import { attemptsOf } from '../aggregates/attempts.ts';
+import { once, type Deletion } from '../aggregates/deletion.ts';
 import { execute, load } from '../aggregates/decider.ts';
 import { requireSigned } from '../aggregates/signing.ts';
 import { withOffset } from '../applications/moment.ts';
@@ -126,9 +128,21 @@ export class Proxies {
     return { key: { ...made, key }, position };
   }
 
-  /** Every use of a key reads the log, so the key ends with this append, in every process. @throws NotFoundError */
-  async deleteKey(id: string, keyId: string, context: RequestContext): Promise<Position | undefined> {
-    return (await this.#execute(context, id, { kind: 'delete-key', keyId, now: context.now })).position;
+  /**
+   * Every use of a key reads the log, so the key ends with this append, in every process. The repeat of a deletion appends nothing and gives the position of
+   * the first one. @throws NotFoundError
+   */
+  async deleteKey(id: string, keyId: string, context: RequestContext): Promise<Deletion> {
+    return once(
+      () => this.#execute(context, id, { kind: 'delete-key', keyId, now: context.now }),
+      () => this.#keyDeletionIn(streamOf(context, id), keyId),
+    );
+  }
+
+  async #keyDeletionIn(stream: string, keyId: string): Promise<Position | undefined> {
+    for await (const { type, data, position } of this.#store.readStream(stream))
+      if (type === ProxyKeyDeleted.type && data.key_id === keyId) return position;
+    return undefined;
   }
 
   /** The stored answers that hold the configuration or a key are destroyed with the proxy. */

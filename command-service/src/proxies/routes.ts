@@ -23,7 +23,7 @@ export function proxyRoutes(proxies: Proxies) {
       return { body: key, position, endsWith: proxies.ownerOf(params.id, context) };
     },
     async deleteProxyKey({ params }, context) {
-      return { position: await proxies.deleteKey(params.id, params.key_id, context) };
+      return proxies.deleteKey(params.id, params.key_id, context);
     },
   } satisfies Handlers;
 }

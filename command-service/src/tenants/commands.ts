@@ -11,7 +11,7 @@ import type { Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/operations';
 import { load } from '../aggregates/decider.ts';
 import { systemContext } from '../aggregates/system-context.ts';
-import type { Deletion } from '../applications/deletion.ts';
+import type { Deletion } from '../aggregates/deletion.ts';
 import { createApplicationHandlers } from '../applications/handlers.ts';
 import type { ApplicationAnswer } from '../applications/key-handlers.ts';
 import type { CommandDependencies } from '../dependencies.ts';
@@ -113,8 +113,7 @@ export function createTenantCommands(dependencies: Omit<CommandDependencies, 'ex
 
     async deleteKey(tenantId, { entity, id }, keyId) {
       const context = await contextOf(tenantId);
-      if (entity === 'application') return applications.deleteKey(id, keyId, context);
-      return { position: await proxies.deleteKey(id, keyId, context) };
+      return (entity === 'application' ? applications : proxies).deleteKey(id, keyId, context);
     },
 
     contextOf,

@@ -193,11 +193,15 @@ describe('a key of a proxy', () => {
     expect(keys.map(({ hash }) => hash)).toEqual([hashApiKey((again as { key: string }).key)]);
   });
 
-  it('is deleted once', async () => {
+  it('is deleted once; a repeat confirms the deletion and appends nothing', async () => {
     const { id } = await withApplication();
     const { id: key_id } = await addKey(id);
-    const remove = () => call('deleteProxyKey', { params: { id, key_id } });
-    await remove();
-    await expect(remove()).rejects.toMatchObject(refusal('not_found'));
+    const remove = (key = key_id) => call('deleteProxyKey', { params: { id, key_id: key } });
+    const { position } = await remove();
+    const count = (await eventsOf(id)).length;
+    expect(await remove()).toMatchObject({ position, ifConfirmedBefore: { code: 'not_found' } });
+    expect(await eventsOf(id)).toHaveLength(count);
+    const unknown = '00000000-0000-4000-8000-0000000000ff';
+    await expect(remove(unknown)).rejects.toMatchObject(refusal('not_found'));
   });
 });

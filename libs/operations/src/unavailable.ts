@@ -1,4 +1,9 @@
-import { OutcomeUnknownError, UnavailableError } from '@token-vault/contracts';
+import {
+  DomainError,
+  KnownOutcomeError,
+  OutcomeUnknownError,
+  UnknownEventError,
+} from '@token-vault/contracts';
 import { EventStoreUnavailableError } from '@token-vault/event-store';
 
 /**
@@ -21,9 +26,14 @@ export function isUnavailable(error: unknown): boolean {
   return unavailableMessages.test(error.message);
 }
 
-/** Throws the error of a decision about work that was done. In place of a 503, which would say that nothing was done: OutcomeUnknownError. */
+/** Whether an error becomes a 503, which says that nothing was done. */
+const saysNothingDone = (error: unknown): boolean =>
+  isUnavailable(error) ||
+  error instanceof UnknownEventError ||
+  (error instanceof DomainError && error.status === 503 && !(error instanceof KnownOutcomeError));
+
+/** Throws the error of a request that has written, or may have. In place of a 503, which would say that nothing was done: OutcomeUnknownError. */
 export function throwAfterWork(error: unknown): never {
-  if (isUnavailable(error) || error instanceof UnavailableError)
-    throw new OutcomeUnknownError('outcome_unknown', { cause: error });
+  if (saysNothingDone(error)) throw new OutcomeUnknownError('outcome_unknown', { cause: error });
   throw error;
 }

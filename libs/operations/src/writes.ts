@@ -1,7 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { OutcomeUnknownError, UnknownEventError } from '@token-vault/contracts';
 import { AppendUnansweredError, type EventStore } from '@token-vault/event-store';
-import { isUnavailable } from './unavailable.ts';
+import { throwAfterWork } from './unavailable.ts';
 
 interface Writes {
   /** An append was stored, or may have been. */
@@ -30,8 +29,8 @@ export function noteWrites(store: EventStore): EventStore {
 }
 
 /**
- * Runs the work of a command. An unavailable store becomes 503, which means that nothing was done (rules.md §1). So this is right only when
- * none of the command's appends may have been stored.
+ * Runs the work of a command. An error that becomes 503 means that nothing was done (rules.md §1). So it is thrown only when none of the
+ * command's appends may have been stored.
  * @throws OutcomeUnknownError when an append may have been stored; else the error of `work`
  */
 export async function runCommand<Result>(work: () => Promise<Result>): Promise<Result> {
@@ -39,8 +38,7 @@ export async function runCommand<Result>(work: () => Promise<Result>): Promise<R
   try {
     return await ofRequest.run(writes, work);
   } catch (error) {
-    const wouldBe503 = isUnavailable(error) || error instanceof UnknownEventError;
-    if (writes.mayBeDone && wouldBe503) throw new OutcomeUnknownError('outcome_unknown', { cause: error });
+    if (writes.mayBeDone) throwAfterWork(error);
     throw error;
   }
 }

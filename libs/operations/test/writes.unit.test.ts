@@ -1,4 +1,9 @@
-import { OutcomeUnknownError, UnavailableError } from '@token-vault/contracts';
+import {
+  DomainError,
+  KnownOutcomeError,
+  OutcomeUnknownError,
+  UnavailableError,
+} from '@token-vault/contracts';
 import {
   AppendUnansweredError,
   EventStoreUnavailableError,
@@ -39,12 +44,18 @@ describe('a command whose store is unavailable', () => {
   });
 
   it('has an unknown outcome when that comes after an append', async () => {
-    for (const failure of [lostConnection, new EventStoreUnavailableError('down')])
+    const unavailable = [new EventStoreUnavailableError('down'), new UnavailableError('stands still')];
+    for (const failure of [lostConnection, new DomainError('insufficient_storage', 'full'), ...unavailable])
       expect(await failAfterAppend(stored, failure)).toBeInstanceOf(OutcomeUnknownError);
   });
 
-  it('gets the errors of the command itself, and errors that are not of a store', async () => {
-    for (const failure of [new UnavailableError('not run'), new RevisionConflictError('s', 0, 1)])
+  it('gets an error that says what was done, and errors that do not become 503', async () => {
+    const known = new KnownOutcomeError('stored, not confirmed');
+    for (const failure of [
+      known,
+      new DomainError('rate_limited', 'too many'),
+      new RevisionConflictError('s', 0, 1),
+    ])
       expect(await failAfterAppend(stored, failure)).toBe(failure);
   });
 });

@@ -1,5 +1,5 @@
 import { createBatcher } from '@token-vault/batching';
-import { authenticationReadModels, UnavailableError } from '@token-vault/contracts';
+import { authenticationReadModels, KnownOutcomeError } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
 import type { Revocations } from '@token-vault/operations';
 import type pg from 'pg';
@@ -44,9 +44,9 @@ export function createRevocations({ pool, progress, withinMs = 2_000 }: Revocati
     deadlineMs: number,
   ): Promise<'as usual' | 'was unconfirmed'> {
     if (!(await progress.waitFor(position, withinMs, authenticationReadModels)))
-      throw new UnavailableError(unconfirmed);
+      throw new KnownOutcomeError(unconfirmed);
     await raising.add(streams);
-    if (performance.now() + leaseMs > deadlineMs) throw new UnavailableError(unconfirmed);
+    if (performance.now() + leaseMs > deadlineMs) throw new KnownOutcomeError(unconfirmed);
     await delay(leaseMs + timerErrorMs);
     const { rowCount } = await pool.query(
       'delete from projections.unconfirmed_revocation where position = $1',
@@ -62,7 +62,7 @@ export function createRevocations({ pool, progress, withinMs = 2_000 }: Revocati
       } catch (cause) {
         // If this fails too, a repeat is still confirmed, but is answered like the repeat of a confirmed revocation.
         await within(withinMs, note(pool, position)).catch(() => undefined);
-        throw cause instanceof UnavailableError ? cause : new UnavailableError(unconfirmed, { cause });
+        throw cause instanceof KnownOutcomeError ? cause : new KnownOutcomeError(unconfirmed, { cause });
       }
     },
   };
@@ -102,7 +102,7 @@ async function raiseGeneration(pool: Pick<pg.Pool, 'connect'>, streams: readonly
 async function within<Result>(ms: number, work: Promise<Result>): Promise<Result> {
   const end = new AbortController();
   const late = delay(ms, undefined, { signal: end.signal }).then(() => {
-    throw new UnavailableError(unconfirmed);
+    throw new KnownOutcomeError(unconfirmed);
   });
   work.catch(() => undefined);
   late.catch(() => undefined);

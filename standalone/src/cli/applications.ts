@@ -13,7 +13,7 @@ import { CommandError } from './failure.ts';
 import { allPages, pageSize, tenantCommands, tenantQueries, waitFor } from './operator.ts';
 import { withParts } from './parts.ts';
 import { addRevokeKey } from './revoke-key.ts';
-import { printable, table } from './table.ts';
+import { printable, printableJson, table } from './table.ts';
 import type { Terminal } from './terminal.ts';
 
 interface ApplicationOptions {
@@ -94,7 +94,7 @@ function addList(applications: Command, terminal: Terminal): void {
         const rows: string[][] = [];
         for await (const application of allPages(list)) {
           const { id, type, expires_at: expiresAt = '', name } = application;
-          if (json) terminal.print(JSON.stringify(application));
+          if (json) terminal.print(printableJson(application));
           else rows.push([id, type, expiresAt, printable(name)]);
         }
         if (!json) terminal.print(table(['id', 'type', 'expires at', 'name'], rows));
@@ -114,7 +114,7 @@ function addKeys(applications: Command, terminal: Terminal): void {
         const { queries, context } = await tenantQueries(parts, tenant, []);
         const asked = { params: { id }, query: undefined, body: undefined };
         const keys = applicationKeys.parse((await queries.listApplicationKeys(asked, context)).body);
-        if (json) return keys.forEach((key) => terminal.print(JSON.stringify(key)));
+        if (json) return keys.forEach((key) => terminal.print(printableJson(key)));
         const rows = keys.map((key) => [
           key.id,
           key.created_at,

@@ -4,7 +4,7 @@ import { uuid } from './arguments.ts';
 import { allPages, pageSize, tenantQueries } from './operator.ts';
 import { withParts } from './parts.ts';
 import { addRevokeKey } from './revoke-key.ts';
-import { printable, table } from './table.ts';
+import { printable, printableJson, table } from './table.ts';
 import type { Terminal } from './terminal.ts';
 
 export function addProxyCommands(program: Command, terminal: Terminal): void {
@@ -31,7 +31,7 @@ function addList(proxies: Command, terminal: Terminal): void {
         for await (const { request, response, configuration: _secret, ...proxy } of allPages(list)) {
           const has_code = request !== undefined || response !== undefined;
           const { id, destination, application, require_auth: needsKey, keys, name } = proxy;
-          if (json) terminal.print(JSON.stringify({ ...proxy, has_code }));
+          if (json) terminal.print(printableJson({ ...proxy, has_code }));
           else {
             const openTo = needsKey ? 'keys' : 'anyone';
             rows.push([id, destination, openTo, String(keys.length), application?.id ?? '', printable(name)]);

@@ -8,7 +8,7 @@ import { Option, type Command } from 'commander';
 import { uuid } from './arguments.ts';
 import { pageSize, tenantQueries } from './operator.ts';
 import { withParts, type Parts } from './parts.ts';
-import { table } from './table.ts';
+import { printableJson, table } from './table.ts';
 import type { Terminal } from './terminal.ts';
 
 interface Flags {
@@ -50,7 +50,7 @@ async function list(
   const query = { reactor_id: reactor, state, page: 1, size: pageSize };
   const { body } = await queries.listInvocations({ params: undefined, query, body: undefined }, context);
   const { data, pagination } = invocationPage.parse(body);
-  if (json) for (const run of data) terminal.print(JSON.stringify(run));
+  if (json) for (const run of data) terminal.print(printableJson(run));
   else terminal.print(table(head, data.map(rowOf)));
   const { total_items: total } = pagination;
   if (total > data.length) terminal.note(`note: the newest ${data.length} of ${total} runs`);

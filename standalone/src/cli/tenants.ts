@@ -4,7 +4,7 @@ import { Option, type Command } from 'commander';
 import { CommandError } from './failure.ts';
 import { tenantCommands, waitFor } from './operator.ts';
 import { withParts } from './parts.ts';
-import { printable, table } from './table.ts';
+import { printable, printableJson, table } from './table.ts';
 import type { Terminal } from './terminal.ts';
 import { uuid } from './arguments.ts';
 
@@ -45,7 +45,7 @@ function addList(tenants: Command, terminal: Terminal): void {
         const rows: string[][] = [];
         for await (const { id, name, plan, createdAt } of listTenants(pool)) {
           const created_at = createdAt.toISOString();
-          if (json) terminal.print(JSON.stringify({ id, name, plan, created_at }));
+          if (json) terminal.print(printableJson({ id, name, plan, created_at }));
           else rows.push([id, plan, created_at, printable(name)]);
         }
         if (!json) terminal.print(table(['id', 'plan', 'created at', 'name'], rows));

@@ -59,7 +59,11 @@ export async function exportTokens(options: ExportOptions): Promise<ExportReport
   await replaceFile(file, async (unfinished) => {
     const sealedFile = new SealedFile();
     const lines = linesOf(sealedFile, header, counted(pages, report, options.onProgress), report);
-    await sealedFile.write(unfinished, async () => addAbortSignal(signal, await sealFor(recipients, lines)));
+    await sealedFile.write(unfinished, async () => {
+      const sealed = await sealFor(recipients, lines);
+      addAbortSignal(signal, sealed.stream);
+      return sealed;
+    });
     // All of it is in the file. An application that has ended meanwhile gets none.
     await exporter.principalNow();
   });

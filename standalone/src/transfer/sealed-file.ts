@@ -1,8 +1,9 @@
 import { open, type FileHandle } from 'node:fs/promises';
+import { sealOverheadBytes, type Sealed } from './sealing.ts';
 
 /** age seals this many bytes together, and gives them when the next byte comes. */
 const sealedTogether = 64 * 1024;
-const sealedBytes = sealedTogether + 16;
+const sealedBytes = sealedTogether + sealOverheadBytes;
 
 /**
  * A sealed file that is written page by page. A page whose end waits in memory until other pages come could be written long after it was
@@ -11,6 +12,7 @@ const sealedBytes = sealedTogether + 16;
 export class SealedFile {
   #plainBytes = 0;
   #writtenBytes = 0;
+  #headerBytes = 0;
   #onWritten: (() => void) | undefined;
   #isEnded = false;
 
@@ -31,10 +33,10 @@ export class SealedFile {
     return bytes;
   }
 
-  /** Resolves when the pages so far are in the file. @throws when no more is written. The header of age is shorter than a chunk. */
+  /** Resolves when the pages so far are in the file. @throws when no more is written */
   async written(): Promise<void> {
     const chunks = Math.floor(this.#plainBytes / sealedTogether);
-    while (this.#writtenBytes < chunks * sealedBytes) {
+    while (this.#writtenBytes < this.#headerBytes + chunks * sealedBytes) {
       if (this.#isEnded) throw new Error('the page is not written');
       await new Promise<void>((resolve) => (this.#onWritten = resolve));
     }
@@ -44,10 +46,12 @@ export class SealedFile {
    * Writes all of it into a new file that only its owner can read. It is durable at the end.
    * @param seal begins the pages; called when the file is open
    */
-  async write(file: string, seal: () => Promise<AsyncIterable<Uint8Array>>): Promise<void> {
+  async write(file: string, seal: () => Promise<Sealed>): Promise<void> {
     const handle = await open(file, 'wx', 0o600);
     try {
-      for await (const chunk of await seal()) await this.#append(handle, chunk);
+      const { stream, headerBytes } = await seal();
+      this.#headerBytes = headerBytes;
+      for await (const chunk of stream as AsyncIterable<Uint8Array>) await this.#append(handle, chunk);
       await handle.sync();
     } finally {
       this.#end();

@@ -73,11 +73,20 @@ async function writeNew(file: string, text: string, mode: number): Promise<void>
   }
 }
 
+export interface Sealed {
+  readonly stream: Readable;
+  /** The length of age's header, which grows with each recipient, and of the nonce. The first sealed chunk follows. */
+  readonly headerBytes: number;
+}
+
+/** A sealed chunk is this much longer than its plaintext. */
+export const sealOverheadBytes = 16;
+
 /** @throws TransferError for an invalid key */
 export async function sealFor(
   recipients: readonly string[],
   plaintext: AsyncIterable<Uint8Array>,
-): Promise<Readable> {
+): Promise<Sealed> {
   const encrypter = new Encrypter();
   try {
     for (const recipient of recipients) encrypter.addRecipient(recipient);
@@ -86,7 +95,11 @@ export async function sealFor(
   }
   const source = Readable.toWeb(Readable.from(plaintext, { objectMode: false }));
   const sealed = await encrypter.encrypt(source as globalThis.ReadableStream<Uint8Array>);
-  return Readable.fromWeb(sealed as ReadableStream);
+  // Without plaintext there is one sealed chunk, which is empty.
+  return {
+    stream: Readable.fromWeb(sealed as ReadableStream),
+    headerBytes: sealed.size(0) - sealOverheadBytes,
+  };
 }
 
 /** @throws TransferError for a pipe, a device or a directory: an import reads its file twice */
