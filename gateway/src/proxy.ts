@@ -125,6 +125,9 @@ function forward(
         answer.resume();
         return refused(true, new Error('the service is starting'));
       }
+      // A service ends the connection of a client whose requests are refused and not held (ADR 24).
+      if (answer.statusCode === 429 && answer.headers.connection === 'close')
+        response.shouldKeepAlive = false;
       response.writeHead(answer.statusCode ?? 502, answerHeaders(answer));
       // The services cut off a stalled reader too, but their reader is this process.
       cutOffStalledReader(response, stalledReaderMs);

@@ -241,6 +241,15 @@ describe('an answer', () => {
     },
   );
 
+  it('with which a service ends the connection of a client ends it here, too, when it is 429', async () => {
+    const ending = (status: number) => {
+      query.behaviour = (_request, respond) => respond(status, '', { Connection: 'close' });
+      return send('GET', '/tokens/a', { 'SVC-API-KEY': 'key', Connection: 'keep-alive' });
+    };
+    expect((await ending(429)).headers.connection).toBe('close');
+    expect((await ending(200)).headers.connection).toBe('keep-alive');
+  });
+
   it('is aborted at the service when the client disconnects', async () => {
     const begun = Promise.withResolvers<Socket>();
     query.behaviour = ({ socket }) => {

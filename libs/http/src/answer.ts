@@ -37,7 +37,8 @@ export function sendProblem(
 ): void {
   if (response.headersSent || response.destroyed) return;
   // The unread rest of the body would be read as the next request.
-  if (hasUnreadBody(response.req)) response.setHeader('Connection', 'close');
+  if (problem.endsConnection === true || hasUnreadBody(response.req))
+    response.setHeader('Connection', 'close');
   if (problem.retryAfterSeconds !== undefined)
     response.setHeader('Retry-After', String(problem.retryAfterSeconds));
   end(response, problem.status, 'application/problem+json', problemDetails(problem, instance, traceId));

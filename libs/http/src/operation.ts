@@ -58,23 +58,22 @@ function utf8(value: string | undefined): string | undefined {
 function credentialOf({ id, request }: OperationCall, { authenticator, proxyKeys }: HttpCallers) {
   const operation: Operation = operations[id];
   const key = header(request, 'svc-api-key');
-  if (key !== undefined) return { key, find: () => authenticator.authenticate(key) };
+  if (key !== undefined) return { shown: { key }, find: () => authenticator.authenticate(key) };
   const signedIn = consoleCredentialOf(request, operation, authenticator);
-  if (signedIn) return signedIn;
-  if (!operation.takesProxyKeys || !proxyKeys) return { key, find: () => Promise.resolve(undefined) };
+  if (signedIn) return { shown: { key: signedIn.key }, find: signedIn.find };
+  if (!operation.takesProxyKeys || !proxyKeys) return { shown: {}, find: () => Promise.resolve(undefined) };
   const proxyKey = proxyKeyOf(queryOf(request.originalUrl));
   const proxyId = String(request.params.id).toLowerCase();
-  return { key: proxyKey, find: () => proxyKeys.authenticate(proxyId, proxyKey) };
+  return { shown: { key: proxyKey, proxyId }, find: () => proxyKeys.authenticate(proxyId, proxyKey) };
 }
 
 async function identify(call: OperationCall, callers: HttpCallers): Promise<Identity> {
   const { request, response } = call;
   const { rateLimits } = callers;
-  const { key, find } = credentialOf(call, callers);
-  const result = await (rateLimits ? rateLimits.look(request.ip, key, find, response) : find());
+  const { shown, find } = credentialOf(call, callers);
+  const result = await (rateLimits ? rateLimits.look(request.ip, shown, find, response) : find());
   if (result?.kind === 'authenticated') {
-    const { principal, keyHash } = result;
-    rateLimits?.passed({ id: principal.actor.id, keyHash }, response);
+    rateLimits?.passed(result.principal.actor.id, response);
     return result;
   }
   return result ?? { kind: 'unknown' };

@@ -21,6 +21,7 @@ export interface Problem {
   readonly detail: string;
   readonly errors?: FieldErrors;
   readonly retryAfterSeconds?: number;
+  readonly endsConnection?: boolean;
 }
 
 const invalidPath: Problem = {
@@ -71,6 +72,11 @@ const withoutRootKey: Problem = {
 const passesSoon = ({ status, code }: DomainError): boolean =>
   status === 503 || code === 'idempotency_in_flight';
 
+const limitOf = ({ retryAfterSeconds, endsConnection }: RateLimitedError) => ({
+  retryAfterSeconds,
+  endsConnection,
+});
+
 /** Undefined unless a part that the vault needs cannot be used now. */
 function outageOf(error: Error): Problem | undefined {
   if (error instanceof InsufficientStorageError) return withoutSpace;
@@ -90,7 +96,7 @@ export function toProblem(error: unknown): Problem {
       detail: error.message,
       ...(error.errors ? { errors: error.errors } : {}),
       ...(passesSoon(error) ? { retryAfterSeconds: 1 } : {}),
-      ...(error instanceof RateLimitedError ? { retryAfterSeconds: error.retryAfterSeconds } : {}),
+      ...(error instanceof RateLimitedError ? limitOf(error) : {}),
     };
   }
   // The tenant was deleted during the request: for the caller, the key is no longer valid.

@@ -8,10 +8,20 @@ import { HeldRefusals, type Leaving, type Pause } from './held-refusals.ts';
 /** 429, with the time after which the client may try again. */
 export class RateLimitedError extends DomainError {
   readonly retryAfterSeconds: number;
-  constructor(detail: string, retryAfterSeconds: number) {
+  /** Whether the answer ends the connection, so that the next request costs the client a new one. */
+  readonly endsConnection: boolean;
+  constructor(detail: string, retryAfterSeconds: number, endsConnection = false) {
     super('rate_limited', detail);
     this.retryAfterSeconds = retryAfterSeconds;
+    this.endsConnection = endsConnection;
   }
+}
+
+/** What a request shows of its caller. Nothing is looked up when it shows neither. */
+interface ShownCredential {
+  readonly key?: string | undefined;
+  /** The proxy that the request names, where its callers are looked up, with a key of the proxy or without one. */
+  readonly proxyId?: string | undefined;
 }
 
 export interface RateLimitOptions {
@@ -28,20 +38,20 @@ export interface RateLimitOptions {
 
 export interface RateLimits {
   /**
-   * Looks a key up by `find`, and counts a failure for its address. A request with a valid key never gets 429 because of other requests
-   * from its address. Few keys that the process does not know are looked up at once; addresses take turns.
+   * Looks the caller up by `find`, and counts a failure for its address. A valid request never gets 429 because of other requests
+   * from its address. Few callers that the process does not know are looked up at once; addresses take turns.
    * @param client - the response; a look-up that waits ends when it is closed
-   * @throws RateLimitedError instead of returning a failure, when its address has too many; without a key after a second. UnavailableError
-   * when thousands of its address wait
+   * @throws RateLimitedError instead of returning a failure, when its address has too many; without a key after a second, or at once with the
+   * end of the connection. UnavailableError when thousands of its address wait
    */
   look<Found extends { readonly kind: string }>(
     address: string | undefined,
-    apiKey: string | undefined,
+    shown: ShownCredential,
     find: () => Promise<Found | undefined>,
     client?: Leaving,
   ): Promise<Found | undefined>;
   /** Counts a request of an authenticated caller and sets the headers of the answer. @throws RateLimitedError */
-  passed(caller: { readonly id: string; readonly keyHash: string }, response: Response): void;
+  passed(callerId: string, response: Response): void;
 }
 
 /** Far more than one process can answer to one caller: this protects against accidents; it is not a price list. */
@@ -108,11 +118,11 @@ const secondsUntil = (window: Window, nowMs: number): number =>
   Math.max(1, Math.ceil((window.endsAtMs - nowMs) / 1000));
 
 /**
- * The number of look-ups at once of keys that the process does not know. Each uses one connection of a pool of six at a time, so that a flood
- * of bad keys leaves connections to other requests.
+ * The number of look-ups at once of callers that the process does not know. Each uses one connection of a pool of six at a time, so that a flood
+ * of bad keys, or of requests to proxies without one, leaves connections to other requests.
  */
 const lookUpsAtOnce = 4;
-/** While other addresses look keys up, so that slow look-ups of one address do not stop theirs. */
+/** While other addresses look callers up, so that slow look-ups of one address do not stop theirs. */
 const lookUpsBesideOthers = 3;
 /** A waiting look-up keeps the connection to its client open. These limits bound the memory, and are reached only in a flood of requests. */
 const waitingOfAddress = 10_000;
@@ -121,7 +131,7 @@ const maxWaiting = 40_000;
 const tooManyLookUps = () =>
   new UnavailableError('Too many API keys wait to be looked up. Nothing was done; try again.');
 
-/** Look-ups of keys that the process does not know. Addresses take turns. */
+/** Look-ups of callers that the process does not know. Addresses take turns. */
 class LookUps {
   readonly #places: FairPlaces;
 
@@ -151,28 +161,37 @@ class LookUps {
   }
 }
 
-/** The keys that were used last. Holds at most `maxEntries`; the one that was used longest ago is dropped first. */
-class LatestKeys {
-  readonly #hashes = new Set<string>();
+/**
+ * The name by which a good caller is known. A key that is good for one proxy is looked up like an unknown one for another proxy. Undefined when
+ * nothing is looked up.
+ */
+function nameOf({ key, proxyId }: ShownCredential): string | undefined {
+  const hash = key === undefined ? undefined : hashApiKey(key);
+  return proxyId === undefined ? hash : `${proxyId} ${hash ?? ''}`;
+}
+
+/** The callers that were found last, by name. Holds at most `maxEntries`; the one that was used longest ago is dropped first. */
+class LatestCallers {
+  readonly #names = new Set<string>();
   readonly #maxEntries: number;
 
   constructor(maxEntries: number) {
     this.#maxEntries = maxEntries;
   }
 
-  has(hash: string): boolean {
-    return this.#hashes.has(hash);
+  has(name: string): boolean {
+    return this.#names.has(name);
   }
 
-  add(hash: string): void {
-    this.#hashes.delete(hash);
-    const [oldest] = this.#hashes;
-    if (oldest !== undefined && this.#hashes.size >= this.#maxEntries) this.#hashes.delete(oldest);
-    this.#hashes.add(hash);
+  add(name: string): void {
+    this.#names.delete(name);
+    const [oldest] = this.#names;
+    if (oldest !== undefined && this.#names.size >= this.#maxEntries) this.#names.delete(oldest);
+    this.#names.add(name);
   }
 
-  delete(hash: string): void {
-    this.#hashes.delete(hash);
+  delete(name: string): void {
+    this.#names.delete(name);
   }
 }
 
@@ -193,33 +212,34 @@ export function createRateLimits(options: RateLimitOptions = {}): RateLimits {
   } = options;
   const requests = new WindowCounter(maxEntries);
   const failures = new WindowCounter(maxEntries);
-  const goodKeys = new LatestKeys(maxEntries);
+  const good = new LatestCallers(maxEntries);
   const lookUps = new LookUps();
   const refusals = new HeldRefusals(pause);
   const policy = `"caller";q=${requestsPerMinute};w=${windowMs / 1000}`;
 
   return {
-    async look(address, apiKey, find, client) {
+    async look(address, shown, find, client) {
       const group = addressGroup(address);
-      const hash = apiKey === undefined ? undefined : hashApiKey(apiKey);
-      // Without a key nothing is looked up.
-      const isFree = hash === undefined || goodKeys.has(hash);
+      const name = nameOf(shown);
+      const isFree = name === undefined || good.has(name);
       const found = isFree ? await find() : await lookUps.run(group, find, client);
-      if (found?.kind === 'authenticated') return found;
-      if (hash !== undefined) goodKeys.delete(hash);
+      if (found?.kind === 'authenticated') {
+        if (name !== undefined) good.add(name);
+        return found;
+      }
+      if (name !== undefined) good.delete(name);
       if (failuresPerMinute === 0) return found;
       // Counted before it is compared, so that failures of look-ups at the same time cannot pass together.
       const window = failures.add(group, nowMs());
       if (window.count <= failuresPerMinute) return found;
-      if (hash === undefined) await refusals.hold(client);
-      throw new RateLimitedError(tooManyFailures, secondsUntil(window, nowMs()));
+      const mayGoOn = shown.key !== undefined || (await refusals.hold(group, client));
+      throw new RateLimitedError(tooManyFailures, secondsUntil(window, nowMs()), !mayGoOn);
     },
 
-    passed({ id, keyHash }, response) {
-      goodKeys.add(keyHash);
+    passed(callerId, response) {
       if (requestsPerMinute === 0) return;
       const now = nowMs();
-      const window = requests.add(id, now);
+      const window = requests.add(callerId, now);
       const remaining = Math.max(0, requestsPerMinute - window.count);
       const seconds = secondsUntil(window, now);
       response.setHeader('RateLimit-Policy', policy);

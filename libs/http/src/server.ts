@@ -96,7 +96,7 @@ const headBytes = ({ url = '', rawHeaders }: IncomingMessage): number =>
 class AnswersUnderWay {
   readonly #bySocket = new WeakMap<Duplex, UnderWay>();
 
-  /** Calls `run` when the earlier requests of the connection have their answers; never when the connection is closed by then. */
+  /** Calls `run` when the earlier requests of the connection have their answers; never when the connection takes no answer by then. */
   add(request: IncomingMessage, response: ServerResponse, run: () => void): void {
     const { socket } = request;
     let underWay = this.#bySocket.get(socket);
@@ -119,7 +119,8 @@ class AnswersUnderWay {
       return void request.socket.destroy();
     last.once('close', () => {
       underWay.waitingBytes -= bytes;
-      if (!request.socket.destroyed) run();
+      // Not writable also after an answer with `Connection: close`.
+      if (request.socket.writable) run();
     });
   }
 

@@ -1,10 +1,14 @@
+import { randomUUID } from 'node:crypto';
 import { EventEmitter } from 'node:events';
-import type { Response } from 'express';
+import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, it } from 'vitest';
+import type { Authentication } from '@token-vault/authentication';
 import { hashApiKey } from '@token-vault/crypto';
+import { waitUntil } from '@token-vault/test-support';
 import { createRateLimits, type RateLimits } from '../src/index.ts';
 import { addressGroup } from '../src/rate-limits.ts';
-import { goodKey, principalWith, startTinyApp, type TinyApp } from './tiny-app.ts';
+import { goodKey, principalWith, send, startTinyApp, type TinyApp, type TinyOptions } from './tiny-app.ts';
 
 let nowMs = 0;
 let app: TinyApp | undefined;
@@ -14,11 +18,14 @@ afterEach(async () => {
   app = undefined;
 });
 
-async function start(rateLimits: RateLimits): Promise<TinyApp> {
+async function start(
+  rateLimits: RateLimits,
+  dependencies: TinyOptions['dependencies'] = {},
+): Promise<TinyApp> {
   const other = principalWith({ actor: { kind: 'application', id: 'other' } });
   app = await startTinyApp({
-    handlers: { getToken: async () => ({ body: {} }) },
-    dependencies: { rateLimits },
+    handlers: { getToken: async () => ({ body: {} }), invokeProxy: async () => ({ body: {} }) },
+    dependencies: { rateLimits, ...dependencies },
     authentications: {
       [goodKey]: { kind: 'authenticated', principal: principalWith(), keyHash: hashApiKey(goodKey) },
       key_pvt_other: { kind: 'authenticated', principal: other, keyHash: hashApiKey('key_pvt_other') },
@@ -83,7 +90,7 @@ describe('an address with too many failed authentications', () => {
   it('uses no more memory than allowed, for any number of addresses', async () => {
     const pause = () => Promise.resolve();
     const limits = createRateLimits({ failuresPerMinute: 1, maxEntries: 3, nowMs: () => 0, pause });
-    const fail = (address: string) => limits.look(address, undefined, () => Promise.resolve(undefined));
+    const fail = (address: string) => limits.look(address, {}, () => Promise.resolve(undefined));
     for (const address of ['1', '2', '3', '4']) await fail(address);
     await expect(fail('3')).rejects.toThrow('Too many failed authentications');
     // The oldest entry was dropped.
@@ -101,12 +108,15 @@ describe('an address with too many failed authentications', () => {
       running -= 1;
       return { kind };
     };
-    for (let count = 0; count < 10; count += 1) await limits.look('a', `bad ${count}`, find('unknown'));
+    for (let count = 0; count < 10; count += 1)
+      await limits.look('a', { key: `bad ${count}` }, find('unknown'));
     most = 0;
     const flood = Array.from({ length: 600 }, (_, index) =>
-      limits.look('a', `bad key ${index}`, find('unknown')).catch((error: { code?: string }) => error.code),
+      limits
+        .look('a', { key: `bad key ${index}` }, find('unknown'))
+        .catch((error: { code?: string }) => error.code),
     );
-    const good = limits.look('a', 'a new good key', find('authenticated'));
+    const good = limits.look('a', { key: 'a new good key' }, find('authenticated'));
     expect(await good).toEqual({ kind: 'authenticated' });
     expect(new Set(await Promise.all(flood))).toEqual(new Set(['rate_limited']));
     expect(most).toBeLessThanOrEqual(4);
@@ -130,33 +140,86 @@ describe('requests without a key, from an address with too many failures', () =>
   it('wait a second for their refusal; those with a key, and the first ones, do not', async () => {
     const { open, pause } = pauses();
     const limits = createRateLimits({ failuresPerMinute: 2, nowMs: () => 0, pause });
-    await limits.look('a', undefined, none);
-    await limits.look('a', undefined, none);
-    await expect(limits.look('a', 'a bad key', none)).rejects.toThrow('Too many failed');
+    await limits.look('a', {}, none);
+    await limits.look('a', {}, none);
+    await expect(limits.look('a', { key: 'a bad key' }, none)).rejects.toThrow('Too many failed');
     expect(open).toEqual([]);
-    const refused = limits.look('a', undefined, none);
-    await expect(limits.look('b', undefined, none)).resolves.toBeUndefined();
+    const refused = limits.look('a', {}, none);
+    await expect(limits.look('b', {}, none)).resolves.toBeUndefined();
     expect(open.map(({ ms }) => ms)).toEqual([1_000]);
     open[0]?.end();
     await expect(refused).rejects.toThrow('Too many failed');
   });
 
-  it('are refused at once while a thousand wait, until one of their clients leaves', async () => {
+  it('end their connection at once while 500 of their address wait, or a thousand of all', async () => {
     const { open, pause } = pauses();
     const limits = createRateLimits({ failuresPerMinute: 1, nowMs: () => 0, pause });
-    await limits.look('a', undefined, none);
-    const clients = Array.from({ length: 1_000 }, () => new EventEmitter());
-    const held = clients.map((client) => limits.look('a', undefined, none, client));
-    await expect(limits.look('a', undefined, none)).rejects.toThrow('Too many failed');
+    const refused = (address: string, client?: EventEmitter) =>
+      limits.look(address, {}, none, client).catch((error: unknown) => error);
+    for (const address of ['a', 'b', 'c']) await limits.look(address, {}, none);
+    const clients = Array.from({ length: 500 }, () => new EventEmitter());
+    const held = clients.map((client) => refused('a', client));
+    expect(await refused('a')).toMatchObject({ code: 'rate_limited', endsConnection: true });
+    held.push(...clients.map((client) => refused('b', client)));
+    expect(await refused('c')).toMatchObject({ code: 'rate_limited', endsConnection: true });
     expect(open).toHaveLength(1_000);
     clients[0]?.emit('close');
-    await expect(held[0]).rejects.toThrow('Too many failed');
-    const next = limits.look('a', undefined, none);
+    await Promise.all([held[0], held[500]]);
+    held.push(refused('a'), refused('c'));
     await new Promise((resolve) => setImmediate(resolve));
-    expect(open).toHaveLength(1_001);
+    expect(open).toHaveLength(1_002);
     open.forEach(({ end }) => end());
-    for (const refusal of [...held.slice(1), next]) await expect(refusal).rejects.toThrow('Too many failed');
+    for (const refusal of held) expect(await refusal).toMatchObject({ endsConnection: false });
     expect(clients.map((client) => client.listenerCount('close'))).toEqual(clients.map(() => 0));
+  });
+
+  it('have one answer on a connection that is ended, however many the client sends', async () => {
+    const limits = createRateLimits({ failuresPerMinute: 1, nowMs: () => 0, pause: pauses().pause });
+    for (let count = 0; count < 501; count += 1) void limits.look('127.0.0.1', {}, none);
+    const answered: number[] = [];
+    const { port } = await start(limits, { onAnswered: ({ status }) => answered.push(status) });
+    const socket = connect(port, '127.0.0.1');
+    socket.write('GET /tokens/abc HTTP/1.1\r\nHost: vault\r\n\r\n'.repeat(20));
+    const received = await text(socket);
+    expect(received.match(/HTTP\/1\.1 429/g)).toHaveLength(1);
+    expect(received).toContain('Connection: close');
+    expect(answered).toEqual([429]);
+  });
+});
+
+describe('requests that name a proxy', () => {
+  const [openProxy, otherProxy] = [randomUUID(), randomUUID()];
+  const key = 'key_prx_good';
+
+  it('are looked up a few at once, with a key and without, but for a caller that was good a moment ago', async () => {
+    const release = Promise.withResolvers<void>();
+    const begun = new Set<string>();
+    /** `openProxy` needs no key, and takes `key`. The look-ups of all other callers wait. */
+    const authenticate = async (proxyId: string, given: string | undefined): Promise<Authentication> => {
+      if (proxyId === openProxy && (given ?? key) === key)
+        return {
+          kind: 'authenticated',
+          principal: principalWith({ permissions: ['token:use'] }),
+          keyHash: '',
+        };
+      begun.add(proxyId);
+      await release.promise;
+      return { kind: 'unknown' };
+    };
+    const limits = createRateLimits({ failuresPerMinute: 2, pause: () => Promise.resolve() });
+    const { port } = await start(limits, { proxyKeys: { authenticate } });
+    const invoke = async (id: string, query = '') =>
+      (await send(port, `/proxies/${id}/invoke${query}`)).status;
+    const byKey = `?svc-proxy-key=${key}`;
+    expect([await invoke(openProxy), await invoke(openProxy, byKey)]).toEqual([200, 200]);
+    const flood = Array.from({ length: 20 }, () => invoke(randomUUID()));
+    flood.push(invoke(otherProxy, byKey));
+    await waitUntil(() => begun.size >= 4);
+    expect([await invoke(openProxy), await invoke(openProxy, byKey)]).toEqual([200, 200]);
+    expect(begun.size).toBe(4);
+    release.resolve();
+    expect((await Promise.all(flood)).sort()).toEqual([401, 401, ...Array<number>(19).fill(429)]);
+    expect(begun).toContain(otherProxy);
   });
 });
 
@@ -176,7 +239,7 @@ describe('look-ups of keys that the process does not know', () => {
   }
   const flood = (limits: RateLimits, find: () => Promise<{ kind: string }>, size: number) =>
     Array.from({ length: size }, (_, index) =>
-      limits.look('a', `bad key ${index}`, find).then(
+      limits.look('a', { key: `bad key ${index}` }, find).then(
         ({ kind } = { kind: 'none' }) => kind,
         (error: { code?: string }) => error.code,
       ),
@@ -186,7 +249,7 @@ describe('look-ups of keys that the process does not know', () => {
     const limits = createRateLimits({ failuresPerMinute: 600, nowMs: () => 0 });
     const { counts, find } = counting();
     const bad = flood(limits, find('unknown'), 1_400);
-    expect(await limits.look('a', 'a new good key', find('authenticated'))).toEqual({
+    expect(await limits.look('a', { key: 'a new good key' }, find('authenticated'))).toEqual({
       kind: 'authenticated',
     });
     const answers = await Promise.all(bad);
@@ -206,7 +269,7 @@ describe('look-ups of keys that the process does not know', () => {
     const limits = createRateLimits({ nowMs: () => 0 });
     const { counts, find } = counting();
     const bad = flood(limits, find('unknown'), 1_000);
-    await limits.look('b', 'a new good key', find('authenticated'));
+    await limits.look('b', { key: 'a new good key' }, find('authenticated'));
     expect(counts.done).toBeLessThan(20);
     await Promise.all(bad);
   });
@@ -215,9 +278,11 @@ describe('look-ups of keys that the process does not know', () => {
     const limits = createRateLimits({ nowMs: () => 0 });
     const { promise, resolve } = Promise.withResolvers<{ kind: string }>();
     const bad = flood(limits, () => promise, 10_004);
-    await expect(limits.look('a', 'a new good key', () => promise)).rejects.toMatchObject({ status: 503 });
+    await expect(limits.look('a', { key: 'a new good key' }, () => promise)).rejects.toMatchObject({
+      status: 503,
+    });
     // Other addresses still wait.
-    const other = limits.look('b', 'a new good key', async () => ({ kind: 'authenticated' }));
+    const other = limits.look('b', { key: 'a new good key' }, async () => ({ kind: 'authenticated' }));
     resolve({ kind: 'unknown' });
     expect(await other).toEqual({ kind: 'authenticated' });
     await Promise.all(bad);
@@ -233,7 +298,7 @@ describe('look-ups of keys that the process does not know', () => {
       isLookedUp = true;
       return { kind: 'unknown' };
     };
-    const left = limits.look('a', 'bad', find, gone);
+    const left = limits.look('a', { key: 'bad' }, find, gone);
     gone.emit('close');
     await expect(left).rejects.toThrow('the client disconnected');
     resolve({ kind: 'unknown' });
@@ -243,15 +308,13 @@ describe('look-ups of keys that the process does not know', () => {
 
   it('do not delay keys that were used a moment ago, for any number of other valid keys since', async () => {
     const limits = createRateLimits({ nowMs: () => 0, maxEntries: 3 });
-    const response = { setHeader: () => undefined } as unknown as Response;
-    const pass = (key: string) => limits.passed({ id: key, keyHash: hashApiKey(key) }, response);
-    for (const key of ['used', 'x', 'y', 'used', 'z', 'w']) pass(key);
+    const good = async () => ({ kind: 'authenticated' });
+    for (const key of ['used', 'x', 'y', 'used', 'z', 'w']) await limits.look('a', { key }, good);
     const { promise, resolve } = Promise.withResolvers<{ kind: string }>();
     const bad = flood(limits, () => promise, 20);
-    const good = async () => ({ kind: 'authenticated' });
-    expect(await limits.look('a', 'used', good)).toEqual({ kind: 'authenticated' });
+    expect(await limits.look('a', { key: 'used' }, good)).toEqual({ kind: 'authenticated' });
     let isFound = false;
-    const oldest = limits.look('a', 'y', good).finally(() => (isFound = true));
+    const oldest = limits.look('a', { key: 'y' }, good).finally(() => (isFound = true));
     await new Promise((done) => setImmediate(done));
     // The key that was used longest ago was dropped, so it waits.
     expect(isFound).toBe(false);
