@@ -90,22 +90,19 @@ function route(id: OperationId, operation: Operation, executor: Executor, depend
     const sinceMs = performance.now();
     const traceId = traceIdOf(request);
     response.setHeader('SVC-TRACE-ID', traceId);
-    let isForeign = false;
     try {
       const answer = await runOperation({ id, request, response, traceId }, executor, dependencies);
       const status = answer.status ?? operation.success;
-      isForeign = answer.stream !== undefined || answer.headers !== undefined;
       if (answer.stream) await sendStream(response, answer.stream);
       else if (answer.headers === undefined) sendJson(response, status, answer.body);
       else sendCustom(response, status, answer.headers, answer.body);
     } catch (error) {
-      isForeign = false;
       const problem = toProblem(error);
       logFailure(dependencies.logger, error, problem, { trace_id: traceId, operation: id });
       sendProblem(response, problem, request.path, traceId);
     }
     const seconds = (performance.now() - sinceMs) / 1000;
-    dependencies.onAnswered?.({ operation: id, status: response.statusCode, isForeign, seconds, traceId });
+    dependencies.onAnswered?.({ operation: id, status: response.statusCode, seconds, traceId });
   };
 }
 

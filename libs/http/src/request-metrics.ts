@@ -6,8 +6,6 @@ import type { Metrics } from '@token-vault/observability';
 export interface AnsweredRequest {
   readonly operation: OperationId;
   readonly status: number;
-  /** Whether another server or a tenant's code chose the status. */
-  readonly isForeign: boolean;
   readonly seconds: number;
   readonly traceId: string;
 }
@@ -19,8 +17,7 @@ export type RequestObserver = (request: AnsweredRequest) => void;
 const buckets = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 210];
 
 /**
- * `vault_http_request_duration_seconds`, by operation id and status: its `_count` is the number of requests. Of a status that is not the
- * vault's own only the class is told, such as `2xx`, because tenants could make a series for each status.
+ * `vault_http_request_duration_seconds`, by operation id and status: its `_count` is the number of requests.
  * `vault_http_requests_waiting`: those that wait for the turn of their tenant.
  */
 export function observeRequests({ registry }: Metrics): RequestObserver {
@@ -41,12 +38,11 @@ export function observeRequests({ registry }: Metrics): RequestObserver {
   });
   /** One entry for each pair of labels, so that the labels are checked once. */
   const bound = new Map<string, { observe(seconds: number): void }>();
-  return ({ operation, status: exact, isForeign, seconds }) => {
-    const status = isForeign ? `${Math.trunc(exact / 100)}xx` : String(exact);
+  return ({ operation, status, seconds }) => {
     const pair = `${operation} ${status}`;
     let histogram = bound.get(pair);
     if (!histogram) {
-      histogram = durations.labels({ operation, status });
+      histogram = durations.labels({ operation, status: String(status) });
       bound.set(pair, histogram);
     }
     histogram.observe(seconds);

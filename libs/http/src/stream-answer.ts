@@ -7,7 +7,7 @@ import { cutOffStalledReader } from './stalled-reader.ts';
 
 /**
  * Headers of another server's answer that are not sent to the client: those of its connection; cookies, which the browser would store for
- * the vault's host; those of HTTP authentication, for which it would ask for a password in the name of the vault's host; and those that browsers, caches and proxies would take as instructions of the vault. Other headers are sent unchanged.
+ * the vault's host; and those that browsers, caches and proxies would take as instructions of the vault. Other headers are sent unchanged.
  */
 const withheld = new RegExp(
   `^(${[
@@ -19,10 +19,6 @@ const withheld = new RegExp(
     'transfer-encoding',
     'upgrade',
     'set-cookie2?',
-    'www-authenticate',
-    'authentication-(info|control)',
-    'server-timing',
-    'timing-allow-origin',
     'svc-.*',
     'ratelimit.*',
     'cache-control',

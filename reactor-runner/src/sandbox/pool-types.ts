@@ -26,7 +26,7 @@ export interface SandboxPoolOptions {
   readonly lossEachMs?: number;
   /** Whether other tenants use the process. By default those of the process. */
   readonly present?: Pick<PresentTenants, 'isAlone'>;
-  /** Ends the probe of the walls while the pool starts. */
+  /** Ends the probe of the walls, and the wait for the first children, while the pool starts. */
   readonly signal?: AbortSignal;
   readonly limits?: Partial<SandboxLimits>;
   /** Where the service is root: one account for each child. */

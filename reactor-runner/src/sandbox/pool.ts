@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { sandboxBundle } from './bundle.ts';
 import { JobQueue } from './job-queue.ts';
 import type { Job, RunRequest } from './job.ts';
@@ -47,7 +48,8 @@ export async function createSandboxPool(options: SandboxPoolOptions = {}): Promi
     { limits, walls, places },
     (events) => new Slots(start, bundle, limits, events),
   );
-  await pool.started();
+  const { signal } = options;
+  await Promise.race([pool.started(), ...(signal ? [once(signal, 'abort')] : [])]);
   return pool;
 }
 

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { SandboxBundle } from './bundle.ts';
 import type { ChildAccounts } from './child-accounts.ts';
 import type { ChildCommand } from './child-command.ts';
@@ -22,6 +23,8 @@ const paces = [
   ['burning', 100],
   ['working', 25],
 ] as const;
+/** Killed children run no more code. With a low priority they may take seconds to end on a busy machine, and the end of the service does not wait. */
+const goneWithinMs = 5_000;
 const startFailuresTolerated = 3;
 const startBackoffMs = 1_000;
 
@@ -205,7 +208,7 @@ export class Slots {
     this.#all.forEach((slot) =>
       slot.execution === undefined ? slot.child.kill() : slot.execution.kill('killed'),
     );
-    await Promise.all(this.#gone);
+    await Promise.race([Promise.all(this.#gone), delay(goneWithinMs, undefined, { ref: false })]);
   }
 
   #best(matches: (slot: Slot) => boolean, isBetter: (a: Slot, b: Slot) => boolean): Slot | undefined {

@@ -99,14 +99,19 @@ function startsUp(command: ChildCommand, signal: AbortSignal | undefined): Promi
   return new Promise((resolve) => {
     const { process: child, socket } = startChild(command);
     let isUp = false;
-    const end = () => void child.kill('SIGKILL');
-    const timer = setTimeout(end, probeTimeoutMs);
-    signal?.addEventListener('abort', end);
+    const kill = () => void child.kill('SIGKILL');
+    const timer = setTimeout(kill, probeTimeoutMs);
+    // A killed process runs no more code. With the lowest priority it may take long to end on a busy machine.
+    const abort = () => {
+      kill();
+      resolve(false);
+    };
+    signal?.addEventListener('abort', abort);
     child.on('error', () => undefined);
     // The child ends when its socket closes, so no process of a probe is left.
     child.on('close', () => {
       clearTimeout(timer);
-      signal?.removeEventListener('abort', end);
+      signal?.removeEventListener('abort', abort);
       resolve(isUp);
     });
     socket.on('error', () => undefined);
