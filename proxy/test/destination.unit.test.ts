@@ -168,6 +168,9 @@ describe('the settings of a tenant', () => {
       [`proxy_destinations.${id.toUpperCase()}`, ''],
       ['proxy_destinations.payments', ''],
       ['proxy_destinations', 'api.test'],
+      [`PROXY_DESTINATIONS.${id}`, 'https://api.test'],
+      [` proxy_destinations.${id}`, 'https://api.test'],
+      ['proxy_destinations_', 'https://api.test'],
     ] as const)
       expect(faultsOf({ [name]: list })).toEqual([['settings', name]]);
   });

@@ -186,11 +186,12 @@ const entrances: Readonly<Record<string, Entrance>> = {
   async 'reactor code from the queue'(twin, caller, asks) {
     const id = await makeCode(twin, caller, asks);
     const traceId = randomUUID();
-    const body = { callback_url: receiver.url };
+    // As long as a busy machine needs.
+    const body = { callback_url: receiver.url, timeout_ms: 60_000 };
     const headers = { 'SVC-TRACE-ID': traceId };
     await twin.author.expect(202, 'POST', `/reactors/${id}/react`, { body, headers });
     const find = () => receiver.deliveries.find((one) => one.headers['svc-trace-id'] === traceId);
-    const delivery = await waitUntil(find, { timeoutMs: 30_000, what: 'the outcome' });
+    const delivery = await waitUntil(find, { timeoutMs: 75_000, what: 'the outcome' });
     return (JSON.parse(delivery.text) as { raw: Json[] }).raw;
   },
   async 'code of a proxy'(twin, caller, asks) {

@@ -39,12 +39,13 @@ const isWebhookUrl = (value: string): boolean => {
   );
 };
 
-/** A list under a misspelt id would restrict no application. */
+/** A list under a misspelt name or id would restrict nothing. */
 function faultOfDestinations(name: string, value: string): string | undefined {
-  const id = name.startsWith(ofApplication) ? name.slice(ofApplication.length) : undefined;
-  if (id === undefined && name !== proxyDestinationsSetting) return undefined;
-  if (id !== undefined && !(isUuid(id) && id === id.toLowerCase()))
-    return `must be ${ofApplication} and the id of an application`;
+  if (!name.trim().toLowerCase().startsWith(proxyDestinationsSetting)) return undefined;
+  const id = name.startsWith(ofApplication) ? name.slice(ofApplication.length) : '';
+  const isOfApplication = isUuid(id) && id === id.toLowerCase();
+  if (name !== proxyDestinationsSetting && !isOfApplication)
+    return `must be ${proxyDestinationsSetting}, or ${ofApplication} and the id of an application`;
   return parseDestinations(value) === undefined
     ? 'must be https://host, https://host:port or https://*.example.com, separated by commas'
     : undefined;
