@@ -33,8 +33,11 @@ afterEach(async () => {
 });
 
 describe('the lists of tenants', () => {
+  // Beside the tenants of other test files in this process, a statement that takes long would let its tenant rest.
+  const isAlone = () => true;
+
   it('have at most half of the connections for one tenant, and leave two free for look-ups', async () => {
-    const reads = createFairReads(slowPool(6));
+    const reads = createFairReads(slowPool(6), { isAlone });
     for (let index = 0; index < 10; index += 1) void reads.of('greedy').query(statementOf('greedy'));
     await turn();
     expect(started()).toHaveLength(3);
@@ -44,7 +47,7 @@ describe('the lists of tenants', () => {
   });
 
   it('are read in turns of the tenants, for any number of waiting lists of one tenant', async () => {
-    const reads = createFairReads(slowPool(6));
+    const reads = createFairReads(slowPool(6), { isAlone });
     for (let index = 0; index < 50; index += 1) void reads.of('greedy').query(statementOf('greedy'));
     const others = ['second', 'third', 'fourth'];
     for (const name of others) void reads.of(name).query(statementOf(name));
@@ -57,7 +60,7 @@ describe('the lists of tenants', () => {
   });
 
   it('return a place when a statement fails', async () => {
-    const reads = createFairReads(slowPool(1));
+    const reads = createFairReads(slowPool(1), { isAlone });
     const failing = reads.of('one').query(statementOf('first'));
     const next = reads.of('one').query(statementOf('second'));
     await turn();
@@ -69,7 +72,7 @@ describe('the lists of tenants', () => {
   });
 
   it('are refused when too many of the tenant wait, and those of others are not', async () => {
-    const reads = createFairReads(slowPool(2), { waitingOfTenant: 1 });
+    const reads = createFairReads(slowPool(2), { isAlone, waitingOfTenant: 1 });
     void reads.of('greedy').query(statementOf('runs'));
     const waits = reads.of('greedy').query(statementOf('waits'));
     await expect(reads.of('greedy').query(statementOf('refused'))).rejects.toThrow(UnavailableError);
@@ -81,7 +84,7 @@ describe('the lists of tenants', () => {
   });
 
   it('are refused when they have waited too long, and then never run', async () => {
-    const reads = createFairReads(slowPool(1), { waitMs: 1 });
+    const reads = createFairReads(slowPool(1), { isAlone, waitMs: 1 });
     void reads.of('one').query(statementOf('runs'));
     await expect(reads.of('one').query(statementOf('late'))).rejects.toThrow(/Too many/);
     running[0]?.end();
