@@ -330,10 +330,15 @@ describe.skipIf(missing !== undefined)(`the images${why}`, () => {
       });
 
       it('end with 0 at SIGTERM within their grace', async () => {
+        // A retry stops all of them again.
+        await engine.docker('start', ...running);
+        await composed.untilReady(...running);
         for (const name of running) {
           const from = performance.now();
           await engine.docker('stop', '--time', graceOf(name), name);
           say(`${name}: stopped in ${seconds(from)}`);
+          if (performance.now() - from > 10_000)
+            say((await engine.attempt('logs', '--tail', '20', name)).stdout);
           expect(await engine.docker('inspect', '--format', '{{.State.ExitCode}}', name), name).toBe('0');
         }
       });
