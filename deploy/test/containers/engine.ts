@@ -4,6 +4,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { freePorts } from '@token-vault/process';
 import { testDirectory } from '@token-vault/test-support';
 import { root } from '../files.ts';
 import { dockerSeccomp } from './seccomp.ts';
@@ -28,10 +29,10 @@ interface Ran {
 
 /** Podman with a store of its own, which commands reach by the name `docker`. */
 export interface Engine {
-  /** For commands that call `docker`. Port 8080 of the host is `port` there. */
+  /** For commands that call `docker`. They publish port 8080 of the host as the port that `takePort` returned last. */
   readonly environment: NodeJS.ProcessEnv;
-  /** A free port of this machine. */
-  readonly port: number;
+  /** A free port of this machine. Call it just before a container is started: another process may take a free port at any time. */
+  readonly takePort: () => Promise<number>;
   /** @throws Error with what the command said, when it fails */
   readonly docker: (...args: string[]) => Promise<string>;
   /** As `docker`, for a command that may fail. */
@@ -52,16 +53,16 @@ cgroup_manager = "cgroupfs"
 events_logger = "none"
 `;
 
-/** `docker`, as a script: podman, with another port of this machine in place of 8080. Files of a build get a fixed time. */
-const shim = (store: string, runRoot: string, port: number): string => `#!/bin/bash
+/** `docker`, as a script: podman, with the port in `portFile` in place of 8080. Files of a build get a fixed time. */
+const shim = (store: string, runRoot: string, portFile: string): string => `#!/bin/bash
 args=()
-for arg; do [ "$arg" = 8080:8080 ] && arg=${port}:8080; args+=("$arg"); done
+for arg; do [ "$arg" = 8080:8080 ] && arg=$(< '${portFile}'):8080; args+=("$arg"); done
 [ "$1" = build ] && args=(build --format docker --timestamp 1700000000 --layers "\${args[@]:1}")
 exec podman --root '${store}/root' --runroot '${runRoot}' --storage-driver overlay "\${args[@]}"
 `;
 
 /** Makes an engine, whose store is CONTAINER_STORE, or a new one that is removed at the end. */
-export async function openEngine(port: number): Promise<Engine> {
+export async function openEngine(): Promise<Engine> {
   const kept = process.env['CONTAINER_STORE'];
   const store = kept ?? (await mkdtemp(path.join(testDirectory, 'vault-containers-')));
   // Podman takes 50 characters at most, which a path below TEST_DIRECTORY may exceed.
@@ -71,7 +72,8 @@ export async function openEngine(port: number): Promise<Engine> {
   const seccompFile = path.join(store, 'seccomp.json');
   await writeFile(seccompFile, JSON.stringify(dockerSeccomp()));
   await writeFile(path.join(store, 'containers.conf'), settings(seccompFile));
-  await writeFile(path.join(bin, 'docker'), shim(store, runRoot, port));
+  const portFile = path.join(store, 'port');
+  await writeFile(path.join(bin, 'docker'), shim(store, runRoot, portFile));
   chmodSync(path.join(bin, 'docker'), 0o755);
   const environment = {
     PATH: `${bin}:${process.env['PATH'] ?? ''}`,
@@ -94,7 +96,11 @@ export async function openEngine(port: number): Promise<Engine> {
   const attempt = (...args: string[]) => attemptTo('docker', args);
   return {
     environment,
-    port,
+    async takePort() {
+      const [port = 0] = await freePorts(['0.0.0.0']);
+      await writeFile(portFile, String(port));
+      return port;
+    },
     docker: (...args) => must('docker', args),
     attempt,
     shell: (line) => must('bash', ['-c', line]),
