@@ -25,7 +25,7 @@ const law = {
   'libs/idempotency': ['contracts', 'libs/(crypto|event-store|observability|operations)'],
   'libs/http': [
     'contracts',
-    'libs/(authentication|batching|crypto|event-store|observability|operations|read-models)',
+    'libs/(access|authentication|batching|crypto|event-store|observability|operations|read-models)',
   ],
   'libs/audit': ['contracts', 'libs/(crypto|event-store|idempotency|observability|operations|postgres)'],
   'libs/invocation-feed': ['contracts', 'libs/(batching|event-store)'],

@@ -16,6 +16,16 @@ describe('the setting data_misses_per_minute', () => {
   });
 });
 
+it.each([
+  ['true', undefined],
+  ['false', undefined],
+  ['yes', ['settings.count_data_hits']],
+  ['', ['settings.count_data_hits']],
+])('the setting count_data_hits with %o', (value, faults) => {
+  const body = { name: 'Acme', settings: { count_data_hits: value } };
+  expect(updateTenantBody.safeParse(body).error?.issues.map(({ path }) => path.join('.'))).toEqual(faults);
+});
+
 it('a rule may forbid searches by data', () => {
   const rule = {
     priority: 1,

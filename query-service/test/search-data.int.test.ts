@@ -152,8 +152,8 @@ describe('the answer of a search by data', () => {
 });
 
 describe('misses of searches by data', () => {
-  const limited = (misses: string | undefined) => {
-    const settings: Record<string, string> = misses === undefined ? {} : { data_misses_per_minute: misses };
+  const limited = (misses: string | undefined, more: Record<string, string> = {}) => {
+    const settings = { ...(misses !== undefined && { data_misses_per_minute: misses }), ...more };
     return principalOf(tenantId, { tenant: { id: tenantId, plan: 'standard', settings } });
   };
   let guesses = 0;
@@ -215,6 +215,26 @@ describe('misses of searches by data', () => {
     const narrow = { ...limited('1'), permissions: [], rules: [ruleOn('/c/', 'mask')] };
     await search('data:one', narrow);
     await expect(search('data:three', narrow)).rejects.toMatchObject({ code: 'rate_limited' });
+  });
+
+  it.each(['data:one', 'fingerprint:x', 'id:one OR NOT fingerprint:x'])(
+    'are terms that find a token too, where hits count: %s',
+    async (query) => {
+      const principal = limited('2', { count_data_hits: 'true' });
+      for (let n = 0; n < 2; n += 1) await search(query, principal);
+      for (const refused of [query, 'data:one', 'fingerprint:y'])
+        await expect(search(refused, principal)).rejects.toMatchObject({ code: 'rate_limited' });
+      await search('id:one', principal);
+      for (let n = 0; n < 3; n += 1) await search('fingerprint:x', limited('2'));
+    },
+  );
+
+  it('are not hits of a caller that sees every token, where hits count', async () => {
+    const rules = [ruleOn('/', 'reveal')];
+    const principal = { ...limited('1', { count_data_hits: 'true' }), permissions: [], rules };
+    for (let n = 0; n < 3; n += 1) await search('data:one', principal);
+    await search(guess(), principal);
+    await expect(search(guess(), principal)).rejects.toMatchObject({ code: 'rate_limited' });
   });
 
   it('are not limited by 0', async () => {

@@ -212,8 +212,8 @@ describe('deduplication in transactions', () => {
 describe('deduplicated writes that find no equal token', () => {
   let number = 0;
   const unique = () => ({ type: 'token', data: `value ${(number += 1)}`, deduplicate_token: true });
-  const limitedTo = (misses: string | undefined): { as: Principal } => {
-    const settings: Record<string, string> = misses === undefined ? {} : { data_misses_per_minute: misses };
+  const limitedTo = (misses: string | undefined, more: Record<string, string> = {}): { as: Principal } => {
+    const settings = { ...(misses !== undefined && { data_misses_per_minute: misses }), ...more };
     const { tenant } = vault.principal;
     const permissions = ['token:create', 'token:update'] as const;
     return {
@@ -294,5 +294,14 @@ describe('deduplicated writes that find no equal token', () => {
     for (let n = 0; n < 3; n += 1) expect(await status(same, options)).toBe(200);
     const all = { as: { ...limitedTo('1').as, rules: anyone().rules } };
     for (let n = 0; n < 3; n += 1) expect(await status(unique(), all)).toBe(201);
+  });
+
+  it('count also when a token is found, where hits count', async () => {
+    const options = limitedTo('2', { count_data_hits: 'true' });
+    const same = unique();
+    await vault.create(same);
+    for (let n = 0; n < 2; n += 1) expect(await status(same, options)).toBe(200);
+    await expect(vault.create(same, options)).rejects.toMatchObject({ code: 'rate_limited' });
+    await vault.create({ ...same, deduplicate_token: false }, options);
   });
 });

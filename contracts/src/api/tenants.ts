@@ -15,6 +15,11 @@ export const tenantSettings = boundedMap(text(1, 100), text(0, 1000), 50);
 /** The limit of misses per application and minute, of `data:` searches and of deduplication together (rules.md §6); 0 means no limit. */
 export const dataMissesPerMinuteSetting = 'data_misses_per_minute';
 export const defaultDataMissesPerMinute = 100;
+/**
+ * `"true"`: searches and deduplications that find something count too, unless the caller sees every token in plaintext. A caller that may
+ * create tokens could otherwise make each guess a hit, by a token of its own with the guessed data.
+ */
+export const countDataHitsSetting = 'count_data_hits';
 /** Whether a setting is a number that the vault accepts. Checked when the setting is written, not when events are read. */
 export const isCount = (value: string): boolean => /^(0|[1-9]\d{0,6})$/.test(value);
 
@@ -55,6 +60,10 @@ const checkedSettings = tenantSettings
   .refine((settings) => isCount(settings[dataMissesPerMinuteSetting] ?? '0'), {
     path: [dataMissesPerMinuteSetting],
     message: 'must be a number from 0 to 9999999 as text',
+  })
+  .refine((settings) => ['true', 'false'].includes(settings[countDataHitsSetting] ?? 'false'), {
+    path: [countDataHitsSetting],
+    message: 'must be "true" or "false"',
   })
   .refine(({ [securityWebhookSetting]: url }) => url === undefined || url === '' || isWebhookUrl(url), {
     path: [securityWebhookSetting],

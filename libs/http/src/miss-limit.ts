@@ -1,11 +1,17 @@
-import { dataMissesPerMinuteSetting, defaultDataMissesPerMinute, isCount } from '@token-vault/contracts';
+import { seesEverything } from '@token-vault/access';
+import {
+  countDataHitsSetting,
+  dataMissesPerMinuteSetting,
+  defaultDataMissesPerMinute,
+  isCount,
+} from '@token-vault/contracts';
 import type { RequestContext } from '@token-vault/operations';
 import { createProcessCounter, type MissCounter } from './miss-counter.ts';
 import { RateLimitedError } from './rate-limits.ts';
 
 /** Tries that were counted as misses. */
 export interface CountedTries {
-  /** This number of tries found a value, so they were no misses. */
+  /** This number of tries found a value, so they were no misses. They stay counted where hits count. */
   found(tries: number): Promise<void>;
 }
 
@@ -14,6 +20,8 @@ export interface CountedTries {
  * create that finds no token (rules.md §6), or an expression that gives no value over data that the application may use and not see.
  */
 export interface MissLimit {
+  /** Whether tries that find something are counted too (`count_data_hits`). Then a search for a fingerprint is a try. */
+  countsHits(context: RequestContext): boolean;
   /**
    * Counts tries before they are made, so that concurrent tries count too. If the minute has room for one try, it has room for all tries of
    * the request: otherwise a limit below the number of terms of one search would forbid that search for ever. @throws RateLimitedError
@@ -117,7 +125,7 @@ class Places {
 
 const tooManyMisses = (endsInMs: number) =>
   new RateLimitedError(
-    'Too many searches of data, deduplications or expressions that found nothing.',
+    'Too many guesses of data by searches, deduplications or expressions.',
     Math.max(1, Math.ceil(endsInMs / 1000)),
   );
 
@@ -138,11 +146,14 @@ export function createMissLimit(options: MissLimitOptions = {}): MissLimit {
   }
 
   return {
+    countsHits,
+
     async count(context, tries) {
       const limit = limitOf(context);
       if (limit === 0) return { found: async () => undefined };
       const places = placesOf(context.principal.applicationId);
       const window = await places.use(tries, limit);
+      if (countsHits(context)) return { found: async () => undefined };
       return { found: (found) => places.unuse(found, window) };
     },
 
@@ -171,3 +182,6 @@ function limitOf({ principal: { tenant, actor } }: RequestContext): number {
   const given = tenant.settings[dataMissesPerMinuteSetting];
   return given !== undefined && isCount(given) ? Number(given) : defaultDataMissesPerMinute;
 }
+
+const countsHits = ({ principal }: RequestContext): boolean =>
+  principal.tenant.settings[countDataHitsSetting] === 'true' && !seesEverything(principal, 'token:search');

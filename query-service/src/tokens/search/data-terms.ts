@@ -1,23 +1,24 @@
 import { dataHash, type Searched } from './conditions.ts';
-import type { SearchQuery } from './query.ts';
+import type { SearchQuery, TextField } from './query.ts';
 
-/**
- * The keyed hashes of all terms over `data` in a query. Negated terms are included: each term is a guess of the data,
- * wherever it stands in the query.
- */
-export function dataTermsOf(query: SearchQuery, searched: Searched): ReadonlySet<string> {
+/** The values of all terms over a field in a query. Negated terms are included. */
+export function termsOf(query: SearchQuery, field: TextField): ReadonlySet<string> {
   switch (query.kind) {
     case 'all-of':
     case 'any-of':
-      return new Set(query.of.flatMap((each) => [...dataTermsOf(each, searched)]));
+      return new Set(query.of.flatMap((each) => [...termsOf(each, field)]));
     case 'not':
-      return dataTermsOf(query.of, searched);
+      return termsOf(query.of, field);
     case 'text':
-      return new Set(query.field === 'data' ? [dataHash(query.value, searched)] : []);
+      return new Set(query.field === field ? [query.value] : []);
     default:
       return new Set();
   }
 }
+
+/** The keyed hashes of all terms over `data` in a query: each is a guess of the data, wherever it stands in the query. */
+export const dataTermsOf = (query: SearchQuery, searched: Searched): ReadonlySet<string> =>
+  new Set([...termsOf(query, 'data')].map((value) => dataHash(value, searched)));
 
 const nothing: SearchQuery = { kind: 'not', of: { kind: 'everything' } };
 
