@@ -121,7 +121,7 @@ class StoreAccessError extends Error {
 export async function openLog(context: ProcessContext): Promise<EventStore> {
   const { settings, metrics, spans, closers, storage } = context;
   const options = { onFlush: observeFlushes(metrics), storage };
-  const store = closers.add(await openEventStore(settings, options), (it) => it.close());
+  const store = closers.addConnection(await openEventStore(settings, options), (it) => it.close());
   if (settings.eventStore.kind === 'eventstoredb') await requireAccess(store);
   return noteWrites(traceAppends(measureAppends(store, metrics), spans));
 }
@@ -142,7 +142,7 @@ export function openPool(
   });
   ignoreIdleConnectionErrors(pool, () => logger.warn({ reason: name }, 'a database connection was lost'));
   metrics.watchPool(name, pool);
-  return closers.add(pool, (it) => it.end());
+  return closers.addConnection(pool, (it) => it.end());
 }
 
 /** @throws WrongRootKeyError, RootKeyUnusableError, RootKeyUnavailableError */
@@ -186,7 +186,7 @@ export async function openReadModels(context: ProcessContext, log: EventStore): 
     onStatusChange: () => heard?.forget(),
   });
   const watch = (heard = watchReadModels({ progress }));
-  closers.add(progress, (it) => it.close());
+  closers.addConnection(progress, (it) => it.close());
   const store = noteAppends(log, watch);
   const revocations = createRevocations({ pool: openPool(context, 'revocations', 2), progress });
   const readPool = openPool(context, 'reads', 6, readLimits);

@@ -20,6 +20,6 @@ export function openHousekeeping(
   const common = { store, keyRing, pool, clock: systemClock, logger };
   const { databaseUrl: connectionString } = settings;
   const told = { onLeading: tellLeading, onKeysSwept: observeSweptKeys(metrics) };
-  closers.add(startHousekeeping({ ...common, connectionString, ...told }), (it) => it.close());
-  closers.add(startSealer(common), (it) => it.close());
+  closers.addConnection(startHousekeeping({ ...common, connectionString, ...told }), (it) => it.close());
+  closers.addConnection(startSealer(common), (it) => it.close());
 }

@@ -42,7 +42,7 @@ export async function openServiceParts(
   const { settings, logger, closers } = context;
   const writePool = openPool(context, 'idempotency', 4);
   const options = { ...limits, databaseUrl: settings.databaseUrl, writePool, logger, ...parts };
-  const edge = closers.add(await openEdge(options), (it) => it.close());
+  const edge = closers.addConnection(await openEdge(options), (it) => it.close());
   return { ...parts, edge, audit: createAuditTrail(parts.store) };
 }
 
@@ -74,7 +74,7 @@ export function createHealthApp(
 ): Express {
   const app = express();
   app.disable('x-powered-by').disable('etag');
-  closers.add(mountHealth(app, checks, logger), (it) => it.close());
+  closers.addConnection(mountHealth(app, checks, logger), (it) => it.close());
   mountMetrics(app, metrics);
   finishApp(app, logger);
   return app;
@@ -113,7 +113,7 @@ export function createServiceApp(
   const executed = { ...readModels, storage, handlers, audit, clock, ...replays, findEntity };
   const { proxyKeys } = parts;
   const app = createApp({ ...edge, ...executed, proxyKeys, logger, onAnswered });
-  closers.add(mountHealth(app, readinessOf(parts), logger), (it) => it.close());
+  closers.addConnection(mountHealth(app, readinessOf(parts), logger), (it) => it.close());
   mountMetrics(app, metrics);
   mountReference(app, () => createOpenApiDocument({ serverUrl: '/', version: release }));
   if (parts.consoleFiles) mountConsole(app, parts.consoleFiles);

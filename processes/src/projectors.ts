@@ -22,7 +22,7 @@ function openRelay({ settings, logger, closers }: ProcessContext, relay: Invocat
   const { databaseUrl: connectionString } = settings;
   const options = { connectionString, name: 'relay', logger, signal: abort.signal, onLeading: tellLeading };
   const leading = leadWheneverPossible(options, (signal) => relay.run(signal));
-  closers.add(abort, async (it) => {
+  closers.addConnection(abort, async (it) => {
     it.abort();
     await leading;
   });
@@ -34,7 +34,7 @@ async function open(context: ProcessContext, settings: ReturnType<typeof readSet
   const { databaseUrl: connectionString, feed } = settings;
   const store = await openLog(context);
   const pool = openPool(context, 'projectors', 2);
-  const projectors = closers.add(
+  const projectors = closers.addConnection(
     startProjectors({
       ...{ store, connectionString, logger, onLeading: tellLeading },
       ...traceProjections(spans),

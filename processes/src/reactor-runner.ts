@@ -47,7 +47,7 @@ async function open(context: ProcessContext, settings: ReturnType<typeof readSet
     onChange: () => undefined,
     onTenantKeysDestroyed: (tenantId) => keyRing.forgetTenant(tenantId),
   });
-  closers.add(changes, (it) => it.close());
+  closers.addConnection(changes, (it) => it.close());
   const reactors = openReactorParts(context, store, { accounts: sandboxAccounts, runsPerTenant });
   const handlers = { ...commandHandlers(data, reactors, { egressAllow, logger }), ...queryHandlers(data) };
   const feed = await createFeed(settings.feed, { store, pool, logger });
