@@ -1,33 +1,41 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Time for all connections together. A store that does not answer delays the end of a process by no more. */
+/** A store that does not answer delays the end of a process by no more. */
 const connectionsMs = 5_000;
 
 /** A stack of functions that close parts. The part that was opened last is closed first. */
 export class Closers {
   readonly #closers: (() => Promise<unknown>)[] = [];
-  readonly #closed = new AbortController();
-  #connectionsEnd: Promise<unknown> | undefined;
+  #leftMs: number;
+
+  /** `leftMs`: the time for all connections together. */
+  constructor(leftMs = connectionsMs) {
+    this.#leftMs = leftMs;
+  }
 
   add<Resource>(resource: Resource, close: (resource: Resource) => Promise<unknown>): Resource {
     this.#closers.push(() => close(resource));
     return resource;
   }
 
-  /** As `add`, for a part with connections and no work to finish: after 5 s the end of the process cuts them off. */
+  /** As `add`, for a part with connections and no work to finish: what takes too long is cut off by the end of the process. */
   addConnection<Resource>(resource: Resource, close: (resource: Resource) => Promise<unknown>): Resource {
-    return this.add(resource, (it) => Promise.race([close(it), this.#connectionsMayEnd()]));
+    return this.add(resource, (it) => this.#inTime(close(it)));
   }
 
-  #connectionsMayEnd(): Promise<unknown> {
-    return (this.#connectionsEnd ??= delay(connectionsMs, undefined, { signal: this.#closed.signal }));
+  async #inTime(closing: Promise<unknown>): Promise<void> {
+    const beganMs = performance.now();
+    const isClosed = new AbortController();
+    const { signal } = isClosed;
+    try {
+      await Promise.race([closing, delay(Math.max(1, this.#leftMs), undefined, { signal })]);
+    } finally {
+      isClosed.abort();
+      this.#leftMs -= performance.now() - beganMs;
+    }
   }
 
   async close(): Promise<void> {
-    try {
-      for (const close of this.#closers.splice(0).reverse()) await close();
-    } finally {
-      this.#closed.abort();
-    }
+    for (const close of this.#closers.splice(0).reverse()) await close();
   }
 }
