@@ -1,7 +1,6 @@
 import type { Json } from '@token-vault/contracts';
-import { must, type Cast } from './cast.ts';
+import type { Asked } from './asked.ts';
 import { card, type Hidden } from './hidden.ts';
-import type { Twins } from './twins.ts';
 
 const container = '/a/';
 /** Public in both twins: a caller that deduplicates may find out whether it exists. */
@@ -37,33 +36,30 @@ export const containerOf = (id: string): string => states[id]?.container ?? cont
 export const numberOf = (id: string, { number }: Hidden): string =>
   id === 'deduplicated' ? publicNumber : number;
 
-/** A tenant with tokens, and its hidden data. */
-export interface Filled {
-  readonly cast: Cast;
+/** A tenant to fill. `ask` asks as a caller that sees every token. It throws when the vault refuses. */
+export interface Tenant {
+  readonly ask: (asked: Asked) => Promise<Readonly<Record<string, Json>>>;
   readonly hidden: Hidden;
 }
 
-function authorIn(twins: Twins, { cast, hidden }: Filled) {
-  const ask = (operation: Parameters<typeof must>[2]['operation'], of: object = {}) =>
-    must(twins, cast.author, { operation, ...of });
+function authorIn({ ask, hidden }: Tenant) {
   const create = (id: string, more: object = {}, options: object = {}) => {
     const data = card(numberOf(id, hidden), hidden.cvc);
-    return ask('createToken', {
-      body: { id, type: 'card', data, containers: [container], ...more },
-      ...options,
-    });
+    const body = { id, type: 'card', data, containers: [container], ...more };
+    return ask({ operation: 'createToken', body, ...options });
   };
   const patch = (id: string, body: object, options: object = {}) =>
-    ask('updateToken', { params: { id }, body, ...options });
+    ask({ operation: 'updateToken', params: { id }, body, ...options });
   return { ask, create, patch };
 }
 
-async function transactionOf(ask: ReturnType<typeof authorIn>['ask']): Promise<{ transactionId: Json }> {
-  return { transactionId: (await ask('createTransaction'))['id'] ?? null };
+async function transactionOf(ask: Tenant['ask']): Promise<{ readonly transactionId: string }> {
+  const { id } = (await ask({ operation: 'createTransaction' })) as { readonly id: string };
+  return { transactionId: id };
 }
 
-async function fillOne(twins: Twins, filled: Filled): Promise<void> {
-  const { ask, create, patch } = authorIn(twins, filled);
+async function fillOne(tenant: Tenant): Promise<void> {
+  const { ask, create, patch } = authorIn(tenant);
   for (const id of ['live', 'patched', 'deleted', 'enlisted', 'moved away']) await create(id);
   await create('moved here', { containers: ['/open/'] });
   await create('deduplicated', { deduplicate_token: true });
@@ -71,26 +67,34 @@ async function fillOne(twins: Twins, filled: Filled): Promise<void> {
   await patch('patched', { metadata: { k: 'v' } });
   await patch('moved here', { containers: [container] });
   await patch('moved away', { containers: ['/open/'] });
-  await ask('deleteToken', { params: { id: 'deleted' } });
+  await ask({ operation: 'deleteToken', params: { id: 'deleted' } });
   const dropped = await transactionOf(ask);
   await create('rolled back', {}, dropped);
-  await ask('rollbackTransaction', { params: { id: dropped.transactionId } });
+  await ask({ operation: 'rollbackTransaction', params: { id: dropped.transactionId } });
   const open = await transactionOf(ask);
   await create('uncommitted', {}, open);
   await patch('enlisted', { metadata: { k: 'v' } }, open);
 }
 
-/** Makes one token of each state in each tenant. */
-export async function fill(twins: Twins, tenants: readonly Filled[], other: Filled): Promise<void> {
-  const expires_at = new Date(twins.clock.now().getTime() + 30 * minuteMs).toISOString();
+/** Makes the token that callers of other tenants must not find. */
+export const fillOther = async (tenant: Tenant): Promise<void> =>
+  void (await authorIn(tenant).create('of another tenant'));
+
+interface MovedClock {
+  now(): Date;
+  advance(ms: number): void | Promise<void>;
+}
+
+/** Makes one token of each other state in each tenant. Moves the clock by an hour. */
+export async function fill(clock: MovedClock, tenants: readonly Tenant[]): Promise<void> {
+  const expires_at = new Date(clock.now().getTime() + 30 * minuteMs).toISOString();
   await Promise.all(
     tenants.map(async (each) => {
-      const { create } = authorIn(twins, each);
+      const { create } = authorIn(each);
       await create('purged');
       await create('expired', { expires_at });
     }),
   );
-  twins.clock.advance(61 * minuteMs);
-  await authorIn(twins, other).create('of another tenant');
-  await Promise.all(tenants.map((each) => fillOne(twins, each)));
+  await clock.advance(61 * minuteMs);
+  await Promise.all(tenants.map(fillOne));
 }

@@ -2,26 +2,23 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { AuditCheckpointSigned, type Json, type Token } from '@token-vault/contracts';
-import { type Client, resultOf, runCommand, waitUntil } from '@token-vault/test-support';
+import { AuditCheckpointSigned, type Token } from '@token-vault/contracts';
+import { resultOf, runCommand } from '@token-vault/test-support';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { makeProxyOf, nowhere } from '../world/proxies.ts';
 import { useReceiver } from '../world/receivers.ts';
-import { type Caller, makeApplicationBy, makeReactorBy, useVault } from '../world/vault.ts';
-import { tellOverHttp, type Asked } from './entrances.ts';
+import { makeTenant, type OtherTenant } from '../world/tenants.ts';
+import { makeApplicationBy, makeReactorBy, useVault } from '../world/vault.ts';
+import type { Asked } from './asked.ts';
 import { card, hiddenOf, type Hidden } from './hidden.ts';
 import { createLeveller } from './leveller.ts';
 import { revealingPatches } from './patches.ts';
 import { permissions, rule, type Rights } from './rights.ts';
+import { runningEntrances } from './running-entrances.ts';
 
 /** Two tenants of one running vault that differ in hidden data only. */
-interface Twin {
-  readonly tenantId: string;
-  readonly manager: Client;
-  readonly author: Client;
+interface Twin extends OtherTenant {
   readonly hidden: Hidden;
 }
-type Entrance = (twin: Twin, caller: Caller, asks: readonly Asked[]) => Promise<readonly unknown[]>;
 
 const container = '/a/';
 const [guessed] = hiddenOf;
@@ -44,20 +41,8 @@ const callers: Readonly<Record<string, Rights>> = {
   },
 };
 
-async function makeTwin(hidden: Hidden): Promise<Twin> {
-  const output = await resultOf(vault.process().dataDir, 'tenants', 'create', 'Twin', '--plan', 'enterprise');
-  const key = /key_mgt_\w+/.exec(output)?.[0] ?? '';
-  const manager = vault.manager.withKey(key);
-  const settings = { proxy_destinations: nowhere };
-  await manager.expect(200, 'PUT', '/tenants/self', { body: { name: 'Twin', settings } });
-  const rights = [rule({ container: '/', transform: 'reveal', permissions: [...all, 'token:use'] })];
-  const author = await makeApplicationBy(manager, { permissions: [], rules: rights });
-  const { body } = await manager.expect<{ id: string }>(200, 'GET', '/tenants/self');
-  return { tenantId: body.id, manager, author: author.client, hidden };
-}
-
 /** Makes a token of each state, with equal ids in both twins. */
-async function fill({ author, hidden }: Twin, cell: string): Promise<void> {
+async function fill({ author: { client: author }, hidden }: Twin, cell: string): Promise<void> {
   const create = (id: string, more: object = {}, headers: Record<string, string> = {}) =>
     author.expect<Token>(201, 'POST', '/tokens', {
       headers,
@@ -123,90 +108,14 @@ function asksOf(cell: string, echo: string): Asked[] {
   ];
 }
 
-const methods: Readonly<Partial<Record<Asked['operation'], string>>> = {
-  getToken: 'tokens.retrieve',
-  listTokens: 'tokens.list',
-  searchTokens: 'tokens.search',
-  createToken: 'tokens.create',
-  createTokens: 'tokens.createMany',
-  deleteTokens: 'tokens.deleteMany',
-  detokenize: 'detokenize',
-  updateToken: 'tokens.update',
-  deleteToken: 'tokens.delete',
-  tokenize: 'tokenize',
-  react: 'reactors.react',
-};
-
-/** Code that asks for its application. It encodes its arguments, because expressions in them would be evaluated. */
-function codeOf(asks: readonly Asked[]): string {
-  const calls = asks.map(({ operation, params, query, body }) => {
-    const { id } = (params ?? {}) as { id?: string };
-    return { method: methods[operation], args: [id, query, body].filter((each) => each !== undefined) };
-  });
-  return `{
-    const raw = [];
-    for (const { method, args } of ${JSON.stringify(calls)}) {
-      const steps = method.split('.');
-      const name = steps.pop();
-      const of = steps.reduce((object, step) => object[step], req.svc);
-      raw.push(await of[name](...args).then(
-        (body) => ({ status: 'ok', body }),
-        ({ status, problem, message, headers }) => ({ status, problem, message, headers }),
-      ));
-    }
-    return { raw };
-  }`;
-}
-
-const makeCode = ({ manager }: Twin, application: Caller, asks: readonly Asked[]): Promise<string> =>
-  makeReactorBy(manager, `module.exports = async (req) => ${codeOf(asks)}`, { application });
-
-const entrances: Readonly<Record<string, Entrance>> = {
-  async HTTP(_twin, { key }, asks) {
-    const told: unknown[] = [];
-    for (const asked of asks) told.push(await tellOverHttp(vault.process().url, key, asked));
-    return told;
-  },
-  async 'an idempotent replay'(_twin, { key }, asks) {
-    const told: unknown[] = [];
-    for (const asked of asks) {
-      const headers = { 'SVC-IDEMPOTENCY-KEY': randomUUID() };
-      told.push(await tellOverHttp(vault.process().url, key, asked, headers));
-      told.push(await tellOverHttp(vault.process().url, key, asked, headers));
-    }
-    return told;
-  },
-  async 'reactor code'(twin, caller, asks) {
-    const id = await makeCode(twin, caller, asks);
-    const answer = await twin.author.expect<{ raw: Json[] }>(200, 'POST', `/reactors/${id}/react`, {
-      body: {},
-    });
-    return answer.body.raw;
-  },
-  async 'reactor code from the queue'(twin, caller, asks) {
-    const id = await makeCode(twin, caller, asks);
-    const traceId = randomUUID();
-    // As long as a busy machine needs.
-    const body = { callback_url: receiver.url, timeout_ms: 60_000 };
-    const headers = { 'SVC-TRACE-ID': traceId };
-    await twin.author.expect(202, 'POST', `/reactors/${id}/react`, { body, headers });
-    const find = () => receiver.deliveries.find((one) => one.headers['svc-trace-id'] === traceId);
-    const delivery = await waitUntil(find, { timeoutMs: 75_000, what: 'the outcome' });
-    return (JSON.parse(delivery.text) as { raw: Json[] }).raw;
-  },
-  async 'code of a proxy'(twin, caller, asks) {
-    const code = `module.exports = async (req) => ${codeOf(asks)}`;
-    const path = await makeProxyOf(twin.manager, caller.id, code);
-    return (await twin.author.expect<Json[]>(200, 'POST', path, { body: {} })).body;
-  },
-};
+const entrances = runningEntrances(vault, receiver);
 
 const time = /\d{4}-\d\d-\d\dT[\d:.]+Z/g;
 const withoutTimes = (told: unknown): unknown => JSON.parse(JSON.stringify(told).replaceAll(time, '<time>'));
 
 beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'twins-'));
-  twins = [await makeTwin(hiddenOf[0]), await makeTwin(hiddenOf[1])];
+  twins = await Promise.all(hiddenOf.map(async (hidden) => ({ ...(await makeTenant(vault)), hidden })));
   await resultOf(vault.process().dataDir, 'transfer', 'keygen', path.join(folder, 'key'));
 }, 180_000);
 afterAll(async () => {
@@ -259,7 +168,7 @@ describe('two tenants that differ in hidden data give a caller the same answers'
           );
           const to = path.join(folder, randomUUID());
           const flags = ['--recipient', path.join(folder, 'key.pub'), '--application', id, '--to', to];
-          const ended = await runCommand(vault.process().dataDir, ['export', twin.tenantId, ...flags]);
+          const ended = await runCommand(vault.process().dataDir, ['export', twin.id, ...flags]);
           return JSON.parse(JSON.stringify(ended).replaceAll(to, '<file>')) as unknown;
         }),
       );
@@ -270,7 +179,7 @@ describe('two tenants that differ in hidden data give a caller the same answers'
 
   it('by the command line that exports the log', async () => {
     const told = await Promise.all(
-      twins.map(({ tenantId }) => resultOf(vault.process().dataDir, 'audit', 'export', '--tenant', tenantId)),
+      twins.map(({ id }) => resultOf(vault.process().dataDir, 'audit', 'export', '--tenant', id)),
     );
     // The hidden data of the other twin is in the code that guesses it.
     expect(told[1]?.includes(hiddenOf[1].number)).toBe(false);
