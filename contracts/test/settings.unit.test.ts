@@ -26,6 +26,16 @@ it.each([
   expect(updateTenantBody.safeParse(body).error?.issues.map(({ path }) => path.join('.'))).toEqual(faults);
 });
 
+it.each([
+  ['Count_Data_Hits', 'count_data_hits'],
+  [' fingerprint_tokens', 'fingerprint_tokens'],
+  ['data-misses-per-minute', 'data_misses_per_minute'],
+])('a setting of the vault cannot have the name %o', (name, right) => {
+  const body = { name: 'Acme', settings: { [name]: 'true', [`my_${right}`]: 'mine' } };
+  const issues = updateTenantBody.safeParse(body).error?.issues.map(({ path, message }) => [path, message]);
+  expect(issues).toEqual([[['settings', name], `must have the name ${right}`]]);
+});
+
 it('a rule may forbid searches by data', () => {
   const rule = {
     priority: 1,

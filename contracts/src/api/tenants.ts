@@ -44,6 +44,20 @@ const isWebhookUrl = (value: string): boolean => {
   );
 };
 
+const knownSettings: readonly string[] = [
+  dataMissesPerMinuteSetting,
+  countDataHitsSetting,
+  securityWebhookSetting,
+  'fingerprint_tokens',
+  'deduplicate_tokens',
+];
+
+/** A setting in another case, or with hyphens or spaces, would have no effect. */
+function faultOfName(name: string): string | undefined {
+  const folded = name.trim().toLowerCase().replaceAll(/[\s-]/g, '_');
+  return folded !== name && knownSettings.includes(folded) ? `must have the name ${folded}` : undefined;
+}
+
 /** A list under a misspelt name or id would restrict nothing. */
 function faultOfDestinations(name: string, value: string): string | undefined {
   if (!name.trim().toLowerCase().startsWith(proxyDestinationsSetting)) return undefined;
@@ -71,7 +85,7 @@ const checkedSettings = tenantSettings
   })
   .superRefine((settings, context) => {
     for (const [name, value] of Object.entries(settings)) {
-      const message = faultOfDestinations(name, value);
+      const message = faultOfName(name) ?? faultOfDestinations(name, value);
       if (message !== undefined) context.addIssue({ code: 'custom', path: [name], message });
     }
   });
