@@ -125,7 +125,7 @@ class Places {
 
 const tooManyMisses = (endsInMs: number) =>
   new RateLimitedError(
-    'Too many guesses of data by searches, deduplications or expressions.',
+    'Too many guesses of data by searches, deduplications or expressions: the setting data_misses_per_minute of the tenant limits them.',
     Math.max(1, Math.ceil(endsInMs / 1000)),
   );
 
