@@ -50,11 +50,11 @@ async function search(
   const find = () => findTokens(reader, scope, { condition }, request);
   const terms = dataTermsOf(query, searched);
   const fingerprints = missLimit.countsHits(context) ? termsOf(query, 'fingerprint').size : 0;
-  if (terms.size + fingerprints === 0) return { page: await find(), request, condition };
-  const tries = await missLimit.count(context, terms.size + fingerprints);
+  const guesses = terms.size + fingerprints;
+  const tries = guesses > 0 ? await missLimit.count(context, guesses) : undefined;
   if (terms.size === 0) return { page: await find(), request, condition };
   const [page, told] = await Promise.all([find(), findTold(reader, scope, query, searched)]);
-  await tries.found(told.foundTerms);
+  await tries?.found(told.foundTerms);
   return { page, request, condition, told: madeOfTold(told) };
 }
 
