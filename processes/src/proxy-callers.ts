@@ -1,3 +1,4 @@
+import type { Principal } from '@token-vault/access';
 import type { Authentication, KeyUses } from '@token-vault/authentication';
 import type { ProxyFinder } from '@token-vault/command-service';
 import { aliased, isUuid, NotFoundError, streams } from '@token-vault/contracts';
@@ -62,7 +63,8 @@ export function createProxyKeys(dependencies: ProxyCallerDependencies): ProxyKey
     if (!principal) return retired('ended');
     if (hash !== undefined) keyUses.note(tenantId, hash, clock.now());
     const byKey = keyId === undefined ? {} : { proxyKeyId: keyId };
-    return { kind: 'authenticated', principal: { ...principal, ...byKey }, keyHash: hash ?? '' };
+    const client: Principal = { ...principal, ...byKey, isProxyClient: true };
+    return { kind: 'authenticated', principal: client, keyHash: hash ?? '' };
   }
 
   return {

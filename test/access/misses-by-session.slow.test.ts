@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Client } from '@token-vault/test-support';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { nowhere } from '../world/proxies.ts';
+import { makeOpenProxyOf, nowhere } from '../world/proxies.ts';
 import { makeSession } from '../world/sessions.ts';
 import { useVault } from '../world/vault.ts';
 
@@ -9,6 +9,7 @@ import { useVault } from '../world/vault.ts';
 type Guess = (session: Client) => Promise<number>;
 
 const limit = 2;
+const settings = { data_misses_per_minute: String(limit), proxy_destinations: nowhere };
 const permissions = ['token:create', 'token:use'];
 const vault = useVault();
 let reactors: Record<'output' | 'service' | 'plain', string>;
@@ -24,7 +25,7 @@ async function makeReactor(code: string): Promise<string> {
 
 const openSession = (): Promise<Client> => makeSession(opener, authorizer, { permissions });
 
-beforeAll(() => vault.setTenant({ data_misses_per_minute: String(limit), proxy_destinations: nowhere }));
+beforeAll(() => vault.setTenant(settings));
 beforeEach(async () => {
   // A window of the limit belongs to one application.
   opener = await clientOf({ type: 'public', permissions: ['token:create'] });
@@ -92,6 +93,15 @@ describe('expressions over hidden data that give no value', () => {
     expect((await ask('hid.*')).status).toBe(429);
   });
 
+  it.each(Object.keys(asks))('count as all others do, where hits count, through %s', async (by) => {
+    await vault.setTenant({ ...settings, count_data_hits: 'true' });
+    const ask = asks[by] as Ask;
+    const statuses = [];
+    for (let n = 0; n < limit + 2; n += 1) statuses.push((await ask('hid.*')).status);
+    await vault.setTenant(settings);
+    expect(statuses.map((status) => status === 429)).toEqual([false, false, true, true]);
+  });
+
   it('do not count for a caller that sees every token', async () => {
     const rules = [
       { priority: 1, container: '/', transform: 'reveal', permissions: ['token:read', 'token:use'] },
@@ -102,6 +112,45 @@ describe('expressions over hidden data that give no value', () => {
     for (let n = 0; n < limit + 2; n += 1) statuses.push((await ask('other')).status);
     expect(new Set(statuses)).toEqual(new Set([400]));
   });
+});
+
+/** The application of the proxies sees every token. Their clients have no key. */
+describe('misses of the clients of a proxy', () => {
+  const rules = [
+    { priority: 1, container: '/', transform: 'reveal', permissions: ['token:read', 'token:use'] },
+  ];
+  /** Gives the status of the answer to an expression that matches nothing. */
+  const clients: Readonly<Record<string, (proxyOf: (code?: string) => Promise<string>) => Promise<Miss>>> = {
+    async 'that name a token'(proxyOf) {
+      const path = await proxyOf();
+      return async (expression) =>
+        (await vault.manager.request('POST', path, { key: null, body: { expression } })).status;
+    },
+    async 'whose expression code passes on to a reactor'(proxyOf) {
+      const inner = reactors.plain.split('/')[2] ?? '';
+      const path = await proxyOf(`/* {{ */ module.exports = async ({ args, svc }) => ({
+        raw: await svc.reactors.react('${inner}', { args: args.body }).then(() => 200, ({ status }) => status),
+      });`);
+      return async (expression) => {
+        const body = { expression: expression.replace('{{', "{{ '{{' }}") };
+        return Number((await vault.manager.request('POST', path, { key: null, body })).text);
+      };
+    },
+  };
+  type Miss = (expression: string) => Promise<number>;
+
+  it.each(Object.keys(clients))(
+    'count, although the application reads all in plaintext (%s)',
+    async (name) => {
+      const body = { type: 'token', data: { a: 'hidden' } };
+      const { id } = (await (await clientOf()).expect<{ id: string }>(201, 'POST', '/tokens', { body })).body;
+      const seer = await vault.makeApplication({ permissions: [], rules });
+      const miss = await clients[name]?.((code) => makeOpenProxyOf(vault.manager, seer.id, code));
+      const statuses: (number | undefined)[] = [];
+      for (let n = 0; n < limit + 2; n += 1) statuses.push(await miss?.(`{{ ${id} | json: '$.b${n}' }}`));
+      expect(statuses).toEqual([400, 400, 429, 429]);
+    },
+  );
 });
 
 describe('misses of deduplication', () => {

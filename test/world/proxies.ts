@@ -14,13 +14,20 @@ const asProxyCode = (code: string): string => `
 export const nowhere = 'https://127.0.0.1:1';
 
 /** A proxy whose request code is this code of a reactor. Gives the path to invoke it. */
-export async function makeProxyOf(manager: Client, applicationId: string, code: string): Promise<string> {
-  const body = {
-    name: 'asks',
-    destination: nowhere,
+export const makeProxyOf = (manager: Client, applicationId: string, code: string): Promise<string> =>
+  makeProxy(manager, { application: { id: applicationId }, request: { code: asProxyCode(code) } });
+
+/** A proxy for clients that have no key. */
+export const makeOpenProxyOf = (manager: Client, applicationId: string, code?: string): Promise<string> =>
+  makeProxy(manager, {
     application: { id: applicationId },
-    request: { code: asProxyCode(code) },
-  };
+    require_auth: false,
+    ...(code !== undefined && { request: { code: asProxyCode(code) } }),
+  });
+
+/** Gives the path to invoke it. */
+async function makeProxy(manager: Client, more: object): Promise<string> {
+  const body = { name: 'asks', destination: nowhere, ...more };
   const { id } = (await manager.expect<{ id: string }>(201, 'POST', '/proxies', { body })).body;
   return `/proxies/${id}/invoke`;
 }

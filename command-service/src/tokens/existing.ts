@@ -66,6 +66,21 @@ export class ExistingTokens {
     return { token, createdAt, shown: { permission: 'token:read', transform }, cvcEndsAt };
   }
 
+  /**
+   * For the repeat of an answer. Others may have changed the token since the first answer. So a caller that may not read a changed token is
+   * not shown its fingerprint and its place, which the first answer may not have held.
+   */
+  async showAgain(
+    context: RequestContext,
+    details: TokenDetails,
+    answerOf: 'create' | 'update',
+  ): Promise<Token> {
+    const { token, shown } = await this.show(context, details, answerOf);
+    if (shown !== undefined || details.modifiedAt === undefined) return token;
+    const { id, type, tenant_id } = token;
+    return { id, type, tenant_id };
+  }
+
   async #reveal(
     context: RequestContext,
     details: TokenDetails,

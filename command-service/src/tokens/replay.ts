@@ -202,8 +202,8 @@ async function present(
 ): Promise<Token | undefined> {
   const { keyRing, existing } = dependencies;
   if (token.at === undefined) return undefined;
-  if (token.by === 'duplicate-of-create') return (await existing.show(context, details, 'create')).token;
-  if (token.by === 'duplicate-of-update') return (await existing.show(context, details, 'update')).token;
+  if (token.by === 'duplicate-of-create') return existing.showAgain(context, details, 'create');
+  if (token.by === 'duplicate-of-update') return existing.showAgain(context, details, 'update');
   const tenantId = context.principal.tenant.id;
   const place = { tenantId, tokenId: details.id };
   const data = await transformWrittenData(

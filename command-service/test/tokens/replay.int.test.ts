@@ -84,6 +84,26 @@ describe('the repeat of an update whose caller has other rights meanwhile', () =
   });
 });
 
+describe('the repeat of a create that found a duplicate', () => {
+  const creator = (): Principal => ({ ...vault.principal, permissions: ['token:create'], rules: [] });
+  const named = () => ({ id: 'tok', type: 'card', tenant_id: made.tenant_id });
+
+  it('shows a caller that may not read it the fingerprint of data that it sent', async () => {
+    const [shown] = await repeat('duplicate-of-create', creator());
+    expect(shown).toEqual({ ...named(), fingerprint: made.fingerprint, containers: made.containers });
+  });
+
+  it.each(['duplicate-of-create', 'duplicate-of-update'] as const)(
+    'shows it nothing that others have changed since (%s)',
+    async (by) => {
+      const patch = { data: { number: '5555555555554444' }, containers: ['/moved/'] };
+      await vault.update('tok', patch);
+      expect(await repeat(by, creator())).toEqual([named()]);
+      expect(await repeat(by)).toMatchObject([{ ...named(), containers: ['/moved/'] }]);
+    },
+  );
+});
+
 describe('the repeat of an invocation whose reactor made the token', () => {
   const user: () => Principal = () => ({ ...vault.principal, permissions: ['token:use'], rules: [] });
 

@@ -35,7 +35,8 @@ function revealsEverything(grants: Grants, permission: TokenPermission): boolean
   return false;
 }
 
-/** Whether this permission shows the caller every token of the tenant in plaintext. */
+/** Whether the caller can read every token of the tenant in plaintext by this permission. A client of a proxy can read none. */
 export const seesEverything = (principal: Principal, permission: TokenPermission): boolean =>
+  principal.isProxyClient !== true &&
   principal.shownAtMost === undefined &&
   sidesOf(principal).every((side) => revealsEverything(side, permission));

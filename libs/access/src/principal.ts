@@ -35,6 +35,11 @@ export interface Principal extends Grants {
   /** Set when the request came with a key of a configured proxy: it has the rights of the proxy's application. */
   readonly proxyKeyId?: string;
   /**
+   * Set for a client of a configured proxy, with a key of the proxy or without one. It acts by the rights of the proxy's application, whose
+   * key it does not have, so it cannot read by them elsewhere.
+   */
+  readonly isProxyClient?: boolean;
+  /**
    * Set for a caller that signed in to the console, and for reactor code that it runs: no answer shows more of a token than this, whatever
    * the rules say (docs/reference/console.md).
    */

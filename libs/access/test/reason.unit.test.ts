@@ -106,6 +106,8 @@ describe('a rule with break_glass', () => {
     expect(isDataSearchable(caller, card)).toBe(false);
     expect(seesEverything(caller, 'token:read')).toBe(false);
     expect(seesEverything(principal([required], reasoned), 'token:read')).toBe(false);
+    expect(seesEverything(principal([rule({})]), 'token:read')).toBe(true);
+    expect(seesEverything(principal([rule({})], { isProxyClient: true }), 'token:read')).toBe(false);
   });
 
   it.each([glass, required])(

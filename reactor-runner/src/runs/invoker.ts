@@ -13,14 +13,9 @@ import {
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
-import {
-  createRequestContext,
-  deniedEvent,
-  withReason,
-  type Clock,
-  type RequestContext,
-} from '@token-vault/operations';
+import { deniedEvent, type Clock, type RequestContext } from '@token-vault/operations';
 import type { Invocation } from './invocation.ts';
+import { contextFor } from './caller-context.ts';
 import { askedOf, nothingSeen, parentsOf, refusalOfRun, runOf } from './nesting.ts';
 import type {
   DecisionOnSeen,
@@ -33,34 +28,6 @@ import type {
   RefuseOwner,
   UseNamed,
 } from './ports.ts';
-
-/** An invoker that no longer exists has no rights. The log still names it. */
-const formerInvoker = (
-  tenantId: string,
-  { actor, authorizedBy }: Pick<ParentRun, 'actor' | 'authorizedBy'>,
-): Principal => ({
-  tenant: { id: tenantId, plan: 'enterprise', settings: {} },
-  actor,
-  applicationId: actor.id,
-  applicationType: 'private',
-  permissions: [],
-  rules: [],
-  ...(authorizedBy === undefined ? {} : { authorizedBy }),
-});
-
-/** A run acts in the name of the caller that invoked it. */
-const contextFor = (
-  { tenantId, metadata }: Pick<Invocation, 'tenantId' | 'metadata'>,
-  run: Pick<ParentRun, 'actor' | 'authorizedBy' | 'reason'>,
-  invoker: Principal | undefined,
-  clock: Clock,
-): RequestContext =>
-  createRequestContext({
-    principal: withReason(invoker ?? formerInvoker(tenantId, run), run.reason),
-    traceId: metadata.trace_id,
-    request: 'react',
-    now: clock.now(),
-  });
 
 /** The refusal when the invoker no longer exists, or may use no token at all. */
 function refusalOfCaller(invoker: Principal | undefined): ForbiddenError | undefined {
@@ -247,6 +214,9 @@ export async function useNamedOf(
   return callers.flatMap(({ principal }) => named.map((id) => usedBy(principal, id)));
 }
 
+const identityOf = ({ principal: { actor, isProxyClient } }: RequestContext): string =>
+  `${actor.id} ${isProxyClient === true}`;
+
 /** Evaluates expressions for the callers of these runs, and for `own`: errors are misses of each of them. */
 export const guessOf =
   (
@@ -257,8 +227,12 @@ export const guessOf =
   ): GuessAs =>
   async (isMiss, work) => {
     const callers = [...own, ...(await callersOf(invocation, runs, rights))];
-    const byActor = new Map(callers.map((caller) => [caller.principal.actor.id, caller]));
-    return [...byActor.values()].reduce((inner, caller) => () => rights.guess(caller, isMiss, inner), work)();
+    // An application may be a caller twice: itself, and for a client of its proxy.
+    const distinct = new Map(callers.map((caller) => [identityOf(caller), caller]));
+    return [...distinct.values()].reduce(
+      (inner, caller) => () => rights.guess(caller, isMiss, inner),
+      work,
+    )();
   };
 
 type DecidedDelivery =
