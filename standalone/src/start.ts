@@ -1,6 +1,7 @@
 import { createLogger, errorFields, type Logger } from '@token-vault/observability';
 import { listen, type RunningServer } from '@token-vault/http';
 import type { RequestListener } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
 import { takeAccount } from './account/service-account.ts';
 import { refuseUnfinishedRestore } from './backup/target.ts';
 import { StandaloneError, type StandaloneConfig } from './config.ts';
@@ -24,6 +25,8 @@ export interface RunningStandalone {
 }
 
 const graceMs = 10_000;
+/** Work that waits for a database which does not answer is cut off after it. Runs of reactors have 18 s. */
+const closeMs = 25_000;
 
 /** Answers until the vault is up, so that the port is taken early and health checks get an answer. */
 const starting: RequestListener = (_request, response) => {
@@ -85,7 +88,14 @@ export async function startStandalone(config: StandaloneConfig): Promise<Running
 
   async function stopAll(): Promise<void> {
     await server.stop(graceMs);
-    await vault?.close().catch((error: unknown) => logger.error(errorFields(error), 'closing failed'));
+    const closing = vault
+      ?.close()
+      .catch((error: unknown) => logger.error(errorFields(error), 'closing failed'));
+    const late = new AbortController();
+    const isLate = delay(closeMs, true, { signal: late.signal }).catch(() => false);
+    if ((await Promise.race([closing, isLate])) === true)
+      logger.error({}, 'not stopped in time: what waits for the database is cut off');
+    late.abort();
     await postgres?.stop();
   }
   const stop = () => (stopping ??= stopAll());

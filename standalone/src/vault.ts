@@ -86,7 +86,7 @@ async function openParts(options: VaultOptions, context: ProcessContext): Promis
     rootKeyFile: options.directory.rootKeyFile,
   });
   const log = await openLog(context);
-  const projectors = closers.add(
+  const projectors = closers.addConnection(
     startProjectors({
       store: log,
       connectionString: settings.databaseUrl,

@@ -1,5 +1,10 @@
 import { readFile } from 'node:fs/promises';
-import { waitUntil } from '@token-vault/test-support';
+import {
+  createDataDirectory,
+  removeDataDirectory,
+  startStandaloneProcess,
+  waitUntil,
+} from '@token-vault/test-support';
 import { expect, it, onTestFinished } from 'vitest';
 import { linesOf } from './log-lines.ts';
 import { startSignalledStack } from './signalled-stack.ts';
@@ -15,15 +20,38 @@ const isThere = (pid: number): boolean => {
   }
 };
 
+/** Stops the processes of a Postgres. Gives the function that lets them go on, those that are still there. */
+async function freeze(postmaster: number): Promise<() => void> {
+  const backends = await readFile(`/proc/${postmaster}/task/${postmaster}/children`, 'utf8');
+  const frozen = [postmaster, ...backends.trim().split(' ').map(Number)];
+  for (const pid of frozen) process.kill(pid, 'SIGSTOP');
+  return () => frozen.filter(isThere).forEach((pid) => process.kill(pid, 'SIGCONT'));
+}
+
+it('npm start ends at SIGTERM, although its Postgres does not answer, and starts again', async () => {
+  const dataDir = await createDataDirectory();
+  onTestFinished(() => removeDataDirectory(dataDir));
+  const vault = await startStandaloneProcess({ dataDir, stack: 'standalone' });
+  const goOn = await freeze(await vault.postmasterPid());
+  onTestFinished(goOn);
+  vault.signal('SIGTERM');
+  const [exit] = await Promise.all([
+    vault.exited,
+    waitUntil(() => !isThere(vault.pid), { timeoutMs: 60_000, what: 'the end of the vault' }),
+  ]);
+  expect(exit.code).toBe(0);
+  goOn();
+  const again = await startStandaloneProcess({ dataDir, stack: 'standalone' });
+  await again.client().expect(200, 'GET', '/tenants/self');
+  await again.stop();
+});
+
 it('each service ends at SIGTERM, although Postgres does not answer', async () => {
   const stack = await startSignalledStack({});
   onTestFinished(() => stack.remove());
   await stack.allReady();
-  const postmaster = await stack.vault.postmasterPid();
-  const backends = await readFile(`/proc/${postmaster}/task/${postmaster}/children`, 'utf8');
-  const frozen = [postmaster, ...backends.trim().split(' ').map(Number)];
   const members = (await stack.members()).filter(({ name }) => !['postgres', 'gateway'].includes(name));
-  for (const pid of frozen) process.kill(pid, 'SIGSTOP');
+  const goOn = await freeze(await stack.vault.postmasterPid());
   try {
     const ended = members.map(async ({ name, pid }) => {
       process.kill(pid, 'SIGTERM');
@@ -33,7 +61,7 @@ it('each service ends at SIGTERM, although Postgres does not answer', async () =
     const cutOff = linesOf(stack.vault.output()).filter(({ msg }) => msg.startsWith('not stopped in time'));
     expect(cutOff.filter(({ service }) => service !== 'reactor-runner')).toEqual([]);
   } finally {
-    for (const pid of frozen) process.kill(pid, 'SIGCONT');
+    goOn();
   }
   await stack.allReady();
   await stack.vault.stop();

@@ -3,7 +3,6 @@ import {
   DomainError,
   firstCvcEnd,
   invocationPlace,
-  newId,
   ReactorFailed,
   streams,
   KnownOutcomeError,
@@ -139,19 +138,22 @@ export class Invocations {
   }
 
   /**
-   * A repeated request continues the run that it began. When that run failed, a new run begins (rules.md §2).
+   * A repeated request continues the run that it began. When that run failed, a new run begins (rules.md §2), whose id also follows from the
+   * idempotency key, so that a further repeat finds it.
    * @throws ConflictError when another caller began the run, or when it is a run of another reactor
    */
   async #begunOrFree(reactorId: string, context: RequestContext): Promise<{ id: string; begun?: Begun }> {
-    const id = context.newEntityId();
-    if (!context.isRepeatable) return { id };
-    const { state } = await loadInvocation(this.#store, this.#streamOf(id, context));
-    if (state.kind === 'absent') return { id };
-    if (state.kind === 'over' && state.outcome.type === 'ReactorFailed') return { id: newId() };
-    requireGenuine(id, state, await this.#keyRing.hashes(context.principal.tenant.id));
-    if (!isOwn(state, reactorId, context))
-      throw new ConflictError('conflict', 'The idempotency key belongs to another request.');
-    return { id, begun: state };
+    for (;;) {
+      const id = context.newEntityId();
+      if (!context.isRepeatable) return { id };
+      const { state } = await loadInvocation(this.#store, this.#streamOf(id, context));
+      if (state.kind === 'absent') return { id };
+      if (state.kind === 'over' && state.outcome.type === 'ReactorFailed') continue;
+      requireGenuine(id, state, await this.#keyRing.hashes(context.principal.tenant.id));
+      if (!isOwn(state, reactorId, context))
+        throw new ConflictError('conflict', 'The idempotency key belongs to another request.');
+      return { id, begun: state };
+    }
   }
 
   #streamOf(id: string, context: RequestContext): string {

@@ -3,6 +3,7 @@ import type { Principal } from '@token-vault/access';
 import {
   invocationPlace,
   invocationStatement,
+  ReactorFailed,
   ReactorStarted,
   ReactorSucceeded,
   type DataOf,
@@ -65,14 +66,18 @@ function react(body: ReactBody, principal: Principal = vault.principal, store = 
   return invocations.react(reactor.id, body, contextOf(principal));
 }
 
-/** Appends the events of a runner. */
-async function runIt(isSeenComplete = true, used: readonly TokenIdentity[] = []): Promise<void> {
+/** Appends the events of a runner for the invocation that has no outcome yet. */
+async function runIt(
+  isSeenComplete = true,
+  used: readonly TokenIdentity[] = [],
+  isFailed = false,
+): Promise<void> {
   const { log, keyRing, principal } = vault;
   const invoked = await waitUntil(
     async () => {
       const events = await vault.events();
       const over = new Set(
-        events.flatMap(({ type, stream }) => (type === 'ReactorSucceeded' ? [stream] : [])),
+        events.flatMap(({ type, stream }) => (/^Reactor(Succeeded|Failed)$/.test(type) ? [stream] : [])),
       );
       return events.find(({ type, stream }) => type === 'ReactorInvoked' && !over.has(stream));
     },
@@ -87,19 +92,20 @@ async function runIt(isSeenComplete = true, used: readonly TokenIdentity[] = [])
     destroyAfter: new Date('2099-01-01T00:00:00Z'),
   });
   await stored;
-  const result = seal(
-    key,
-    place,
-    secret({ type: 'ReactorSucceeded', value: { raw: 'SECRET' }, seen: [], used, isSeenComplete }),
-  );
+  const content = isFailed
+    ? { type: 'ReactorFailed', value: { detail: 'It failed.', errors: {} } }
+    : { type: 'ReactorSucceeded', value: { raw: 'SECRET' } };
+  const result = seal(key, place, secret({ ...content, seen: [], used, isSeenComplete }));
   const context = createRequestContext({ principal, traceId: 'run', now: vault.clock.now() });
   const run = { invocation_id, reactor_id };
   const deadline = context.metadata.occurred_at;
+  const of = { ...run, mode: 'sync', sealed_with_tokens: true } as const;
+  const failure = { ...of, status: 400, reason: 'code_error', problem: result };
   await log.append(
     invoked.stream,
     [
       context.event(ReactorStarted, { ...run, runner_id: randomUUID(), deadline }),
-      context.event(ReactorSucceeded, { ...run, mode: 'sync', result, sealed_with_tokens: true }),
+      isFailed ? context.event(ReactorFailed, failure) : context.event(ReactorSucceeded, { ...of, result }),
     ],
     0,
   );
@@ -176,3 +182,19 @@ it('such a repeat does not accept the genuine record of another invocation', asy
   const store = withInvocation(() => ({ ...other, signature }));
   await expect(react({ args: {} }, vault.principal, store)).rejects.toMatchObject(altered);
 });
+
+it('a repeat finds the run that a repeat began after a failed one', async () => {
+  scope = randomUUID();
+  const before = (await invokedRuns()).length;
+  const first = react({ args: {} });
+  const isRefused = expect(first).rejects.toMatchObject({ message: 'It failed.' });
+  await runIt(true, [], true);
+  await isRefused;
+  const second = react({ args: {} });
+  await runIt();
+  expect(await second).toMatchObject({ body: { raw: 'SECRET' }, isRepeat: false });
+  expect(await react({ args: {} })).toMatchObject({ body: { raw: 'SECRET' }, isRepeat: true });
+  expect((await invokedRuns()).length - before).toBe(2);
+});
+
+const invokedRuns = async () => (await vault.events()).filter(({ type }) => type === 'ReactorInvoked');

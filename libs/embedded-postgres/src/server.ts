@@ -73,7 +73,7 @@ export class Server {
     this.#log.serverIsUp();
   }
 
-  /** Fast shutdown: sessions end, a checkpoint is written. If that takes a minute, Postgres is killed and the next start recovers. */
+  /** Fast shutdown: sessions end, a checkpoint is written. If that takes 20 s, Postgres is killed and the next start recovers. */
   stop(): Promise<void> {
     this.#stopping ??= this.#stop();
     return this.#stopping;
@@ -87,9 +87,9 @@ export class Server {
 
   async #stop(): Promise<void> {
     for (const [signal, graceMs] of [
-      ['SIGINT', 60_000],
-      ['SIGQUIT', 10_000],
-      ['SIGKILL', 10_000],
+      ['SIGINT', 20_000],
+      ['SIGQUIT', 5_000],
+      ['SIGKILL', 5_000],
     ] as const) {
       if (this.#child.exitCode === null && this.#child.signalCode === null) this.#child.kill(signal);
       const timer = new AbortController();

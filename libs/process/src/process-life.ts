@@ -19,7 +19,7 @@ export interface ProcessLife<Settings> {
   readonly createLogger: (settings: Settings) => Logger;
   /** Codes of errors whose message is one line that tells the operator what to do. */
   readonly explained: ReadonlySet<string>;
-  /** Time limit of a graceful stop; 25 s by default, below the 30 s of Kubernetes. */
+  /** Time limit of a stop, also during the start; 25 s by default, below the 30 s of Kubernetes. */
   readonly stopWithinMs?: number;
 }
 
@@ -46,7 +46,12 @@ export async function runProcess<Settings>(life: ProcessLife<Settings>): Promise
     const logger = life.createLogger(settings);
     const told = new Promise<void>((resolve) => {
       const tell = () => {
+        if (abort.signal.aborted) return;
         abort.abort();
+        setTimeout(() => {
+          logger.error({}, 'not stopped in time: running requests are cut off');
+          process.exit(1);
+        }, stopWithinMs).unref();
         resolve();
       };
       process.on('SIGINT', tell).on('SIGTERM', tell);
@@ -58,10 +63,6 @@ export async function runProcess<Settings>(life: ProcessLife<Settings>): Promise
     tellStarter({ kind: 'started' });
     await told;
     logger.info({ pid: process.pid }, 'stopping');
-    setTimeout(() => {
-      logger.error({}, 'not stopped in time: running requests are cut off');
-      process.exit(1);
-    }, stopWithinMs).unref();
     await running.close();
     process.exit(0);
   } catch (error) {

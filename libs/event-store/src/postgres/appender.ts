@@ -1,16 +1,11 @@
 import { createBatcher } from '@token-vault/batching';
-import pg from 'pg';
 import type { GroupMember } from '../append-group.ts';
 import type { AppendRequest } from '../append-request.ts';
-import {
-  AppendUnansweredError,
-  EventStoreUnavailableError,
-  KeysNotStoredError,
-  type AppendResult,
-} from '../port.ts';
+import { EventStoreUnavailableError, KeysNotStoredError, type AppendResult } from '../port.ts';
 import { createGroupedAppend } from './append-groups.ts';
 import { outcomesOf, type AppendOutcome, type AppendQuery, type AppendRow } from './append-statement.ts';
-import { asUnavailable, createLastingConnection, type ConnectionSettings } from './connection.ts';
+import { asAppendFailure } from './append-failure.ts';
+import { createLastingConnection, type ConnectionSettings } from './connection.ts';
 
 /** Limits of one statement: a larger batch is not faster, and its failure affects more callers. */
 const maxBatchAppends = 500;
@@ -187,19 +182,6 @@ function storedAmong(
     const result = outcomes[index];
     return result === undefined || result instanceof Error ? [] : [{ request, result }];
   });
-}
-
-/**
- * SQLSTATE classes of an ended connection, which Postgres may report after it has committed the statement. After all other errors of
- * Postgres the statement was rolled back.
- */
-const endedConnectionStates = /^(08|57P0)/;
-
-function asAppendFailure(error: unknown): Error {
-  const failure = asUnavailable(error);
-  if (!(failure instanceof EventStoreUnavailableError)) return failure;
-  const isRolledBack = error instanceof pg.DatabaseError && !endedConnectionStates.test(error.code ?? '');
-  return isRolledBack ? failure : new AppendUnansweredError(failure.message, { cause: error });
 }
 
 function waitedTooLong(): EventStoreUnavailableError {
