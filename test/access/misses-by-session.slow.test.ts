@@ -139,18 +139,23 @@ describe('misses of the clients of a proxy', () => {
   };
   type Miss = (expression: string) => Promise<number>;
 
-  it.each(Object.keys(clients))(
-    'count, although the application reads all in plaintext (%s)',
-    async (name) => {
-      const body = { type: 'token', data: { a: 'hidden' } };
-      const { id } = (await (await clientOf()).expect<{ id: string }>(201, 'POST', '/tokens', { body })).body;
-      const seer = await vault.makeApplication({ permissions: [], rules });
-      const miss = await clients[name]?.((code) => makeOpenProxyOf(vault.manager, seer.id, code));
-      const statuses: (number | undefined)[] = [];
-      for (let n = 0; n < limit + 2; n += 1) statuses.push(await miss?.(`{{ ${id} | json: '$.b${n}' }}`));
-      expect(statuses).toEqual([400, 400, 429, 429]);
-    },
-  );
+  const applications = {
+    'reads all in plaintext': { permissions: [], rules },
+    'may only use tokens': { permissions: ['token:use'] },
+  };
+
+  it.each(
+    Object.keys(clients).flatMap((client) => Object.keys(applications).map((rights) => [client, rights])),
+  )('%s count, when the application %s', async (client = '', rights = '') => {
+    const body = { type: 'token', data: { a: 'hidden' } };
+    const author = await clientOf();
+    const { id } = (await author.expect<{ id: string }>(201, 'POST', '/tokens', { body })).body;
+    const owner = await vault.makeApplication(applications[rights as keyof typeof applications]);
+    const miss = await clients[client]?.((code) => makeOpenProxyOf(vault.manager, owner.id, code));
+    const statuses: (number | undefined)[] = [];
+    for (let n = 0; n < limit + 2; n += 1) statuses.push(await miss?.(`{{ ${id} | json: '$.b${n}' }}`));
+    expect(statuses).toEqual([400, 400, 429, 429]);
+  });
 });
 
 describe('misses of deduplication', () => {

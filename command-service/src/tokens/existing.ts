@@ -6,7 +6,7 @@ import { openToken, presentToken, shownCvcEndOf, type TokenDetails } from '@toke
 import { expressionsOf } from '../dependencies.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { requireSignedToken } from './signed.ts';
-import { recordShown, shownTo, withoutUnreadable } from './shown.ts';
+import { recordShown, shownTo, withoutContent, withoutUnreadable } from './shown.ts';
 import { transformWrittenData } from './written-data.ts';
 
 /** A duplicate as an answer shows it. `shown` is unset when the caller may not read it. */
@@ -76,9 +76,7 @@ export class ExistingTokens {
     answerOf: 'create' | 'update',
   ): Promise<Token> {
     const { token, shown } = await this.show(context, details, answerOf);
-    if (shown !== undefined || details.modifiedAt === undefined) return token;
-    const { id, type, tenant_id } = token;
-    return { id, type, tenant_id };
+    return shown !== undefined || details.modifiedAt === undefined ? token : withoutContent(token);
   }
 
   async #reveal(

@@ -32,7 +32,7 @@ import { createTokenFinder, createTokensSinceFinder, type FindToken } from './fi
 import { createOwnerDecision, type RefuseOwner } from '../invocations/code-owner.ts';
 import { createSeenTokens, shownNow, type FindActor } from './seen.ts';
 import { isExpired } from './state.ts';
-import { hiding, shownTo, withoutUnreadable, type Shown } from './shown.ts';
+import { hiding, shownTo, withoutContent, withoutUnreadable, type Shown } from './shown.ts';
 
 export interface TokenReplayDependencies {
   readonly store: EventStore;
@@ -212,7 +212,9 @@ async function present(
     details.content,
     () => openToken(keyRing, place, details.content, context.now),
   );
-  return withoutUnreadable(presentToken(tenantId, details, data), shown);
+  const present = withoutUnreadable(presentToken(tenantId, details, data), shown);
+  // A further update would show its caller what others have written. A further create would not.
+  return shown.isReadable || token.by === 'update' ? present : withoutContent(present);
 }
 
 /** A decision that is made again reads only the tokens that others have changed. */

@@ -50,6 +50,15 @@ export function withoutUnreadable(
   return visible;
 }
 
+/** A token of which the caller may be told that it is there, and nothing that others may have written. */
+export const withoutContent = ({ id, type, tenant_id, created_by, created_at }: Token): Token => ({
+  id,
+  type,
+  tenant_id,
+  created_by,
+  created_at,
+});
+
 /** The token for the caller that made it. */
 export const withSeenFingerprint = (token: Token, principal: Principal): Token =>
   seesFingerprints(principal) ? token : { ...token, fingerprint: undefined };

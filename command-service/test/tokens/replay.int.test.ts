@@ -87,18 +87,24 @@ describe('the repeat of an update whose caller has other rights meanwhile', () =
 describe('the repeat of a create that found a duplicate', () => {
   const creator = (): Principal => ({ ...vault.principal, permissions: ['token:create'], rules: [] });
   const named = () => ({ id: 'tok', type: 'card', tenant_id: made.tenant_id });
+  const namedFields = ['created_at', 'created_by', 'id', 'tenant_id', 'type'];
 
   it('shows a caller that may not read it the fingerprint of data that it sent', async () => {
     const [shown] = await repeat('duplicate-of-create', creator());
     expect(shown).toEqual({ ...named(), fingerprint: made.fingerprint, containers: made.containers });
   });
 
-  it.each(['duplicate-of-create', 'duplicate-of-update'] as const)(
-    'shows it nothing that others have changed since (%s)',
+  it.each(['create', 'output', 'duplicate-of-create', 'duplicate-of-update'] as const)(
+    'shows it nothing that others have changed since, nor does the repeat of another create (%s)',
     async (by) => {
       const patch = { data: { number: '5555555555554444' }, containers: ['/moved/'] };
-      await vault.update('tok', patch);
-      expect(await repeat(by, creator())).toEqual([named()]);
+      await vault.update('tok', { ...patch, metadata: { of: 'others' } });
+      const [shown] = await repeat(by, creator());
+      expect(shown).toMatchObject(named());
+      const fields = Object.entries(shown ?? {}).flatMap(([name, value]) =>
+        value === undefined ? [] : [name],
+      );
+      expect(namedFields).toEqual(expect.arrayContaining(fields));
       expect(await repeat(by)).toMatchObject([{ ...named(), containers: ['/moved/'] }]);
     },
   );

@@ -1,4 +1,4 @@
-import { can, type Principal } from '@token-vault/access';
+import { can, seesEverything, type Principal } from '@token-vault/access';
 import {
   DomainError,
   firstCvcEnd,
@@ -214,8 +214,16 @@ export async function useNamedOf(
   return callers.flatMap(({ principal }) => named.map((id) => usedBy(principal, id)));
 }
 
-const identityOf = ({ principal: { actor, isProxyClient } }: RequestContext): string =>
-  `${actor.id} ${isProxyClient === true}`;
+/** Misses count by application. So one caller of each guesses, and one that does not see every token where there is one. */
+function guessersOf(callers: readonly RequestContext[]): readonly RequestContext[] {
+  const guessers = new Map<string, RequestContext>();
+  for (const caller of callers) {
+    const { applicationId } = caller.principal;
+    const other = guessers.get(applicationId);
+    if (!other || seesEverything(other.principal, 'token:read')) guessers.set(applicationId, caller);
+  }
+  return [...guessers.values()];
+}
 
 /** Evaluates expressions for the callers of these runs, and for `own`: errors are misses of each of them. */
 export const guessOf =
@@ -227,9 +235,7 @@ export const guessOf =
   ): GuessAs =>
   async (isMiss, work) => {
     const callers = [...own, ...(await callersOf(invocation, runs, rights))];
-    // An application may be a caller twice: itself, and for a client of its proxy.
-    const distinct = new Map(callers.map((caller) => [identityOf(caller), caller]));
-    return [...distinct.values()].reduce(
+    return guessersOf(callers).reduce<() => ReturnType<typeof work>>(
       (inner, caller) => () => rights.guess(caller, isMiss, inner),
       work,
     )();
