@@ -1,4 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { endsInTime } from '@token-vault/process';
 
 /** A store that does not answer delays the end of a process by no more. */
 const connectionsMs = 5_000;
@@ -20,19 +20,11 @@ export class Closers {
 
   /** As `add`, for a part with connections and no work to finish: what takes too long is cut off by the end of the process. */
   addConnection<Resource>(resource: Resource, close: (resource: Resource) => Promise<unknown>): Resource {
-    return this.add(resource, (it) => this.#inTime(close(it)));
-  }
-
-  async #inTime(closing: Promise<unknown>): Promise<void> {
-    const beganMs = performance.now();
-    const isClosed = new AbortController();
-    const { signal } = isClosed;
-    try {
-      await Promise.race([closing, delay(Math.max(1, this.#leftMs), undefined, { signal })]);
-    } finally {
-      isClosed.abort();
+    return this.add(resource, async (it) => {
+      const beganMs = performance.now();
+      await endsInTime(close(it), Math.max(1, this.#leftMs));
       this.#leftMs -= performance.now() - beganMs;
-    }
+    });
   }
 
   async close(): Promise<void> {

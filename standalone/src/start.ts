@@ -1,7 +1,7 @@
 import { createLogger, errorFields, type Logger } from '@token-vault/observability';
 import { listen, type RunningServer } from '@token-vault/http';
+import { endsInTime } from '@token-vault/process';
 import type { RequestListener } from 'node:http';
-import { setTimeout as delay } from 'node:timers/promises';
 import { takeAccount } from './account/service-account.ts';
 import { refuseUnfinishedRestore } from './backup/target.ts';
 import { StandaloneError, type StandaloneConfig } from './config.ts';
@@ -88,14 +88,12 @@ export async function startStandalone(config: StandaloneConfig): Promise<Running
 
   async function stopAll(): Promise<void> {
     await server.stop(graceMs);
-    const closing = vault
-      ?.close()
-      .catch((error: unknown) => logger.error(errorFields(error), 'closing failed'));
-    const late = new AbortController();
-    const isLate = delay(closeMs, true, { signal: late.signal }).catch(() => false);
-    if ((await Promise.race([closing, isLate])) === true)
-      logger.error({}, 'not stopped in time: what waits for the database is cut off');
-    late.abort();
+    const closing = vault?.close() ?? Promise.resolve();
+    await endsInTime(closing, closeMs).then(
+      (isClosed) =>
+        isClosed || logger.error({}, 'not stopped in time: what waits for the database is cut off'),
+      (error: unknown) => logger.error(errorFields(error), 'closing failed'),
+    );
     await postgres?.stop();
   }
   const stop = () => (stopping ??= stopAll());

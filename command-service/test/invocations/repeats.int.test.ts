@@ -66,12 +66,14 @@ function react(body: ReactBody, principal: Principal = vault.principal, store = 
   return invocations.react(reactor.id, body, contextOf(principal));
 }
 
+interface Ending {
+  readonly isSeenComplete?: boolean;
+  readonly used?: readonly TokenIdentity[];
+  readonly isFailed?: boolean;
+}
+
 /** Appends the events of a runner for the invocation that has no outcome yet. */
-async function runIt(
-  isSeenComplete = true,
-  used: readonly TokenIdentity[] = [],
-  isFailed = false,
-): Promise<void> {
+async function runIt({ isSeenComplete = true, used = [], isFailed = false }: Ending = {}): Promise<void> {
   const { log, keyRing, principal } = vault;
   const invoked = await waitUntil(
     async () => {
@@ -125,7 +127,7 @@ it('the answer to a run names the tokens of its arguments by the time of their c
   const used = [{ id: 'tok', createdAt: '2029-12-31T00:00:00.000Z' }];
   scope = randomUUID();
   const first = react({ args: { a: '{{ tok }}' } });
-  await runIt(true, used);
+  await runIt({ used });
   expect((await first).tokens).toMatchObject([{ ...used[0], by: 'use' }, { by: 'ran' }]);
 });
 
@@ -133,7 +135,7 @@ it('such a repeat cannot be shown when the code was shown more tokens than are n
   expect((await react({ args: {} })).isUnrepeatable).toBe(false);
   scope = randomUUID();
   const first = react({ args: { a: '{{ tok }}' } });
-  await runIt(false);
+  await runIt({ isSeenComplete: false });
   expect((await first).isUnrepeatable).toBe(true);
   expect((await react({ args: {} })).isUnrepeatable).toBe(true);
 });
@@ -183,12 +185,14 @@ it('such a repeat does not accept the genuine record of another invocation', asy
   await expect(react({ args: {} }, vault.principal, store)).rejects.toMatchObject(altered);
 });
 
+const invokedRuns = async () => (await vault.events()).filter(({ type }) => type === 'ReactorInvoked');
+
 it('a repeat finds the run that a repeat began after a failed one', async () => {
   scope = randomUUID();
   const before = (await invokedRuns()).length;
   const first = react({ args: {} });
   const isRefused = expect(first).rejects.toMatchObject({ message: 'It failed.' });
-  await runIt(true, [], true);
+  await runIt({ isFailed: true });
   await isRefused;
   const second = react({ args: {} });
   await runIt();
@@ -196,5 +200,3 @@ it('a repeat finds the run that a repeat began after a failed one', async () => 
   expect(await react({ args: {} })).toMatchObject({ body: { raw: 'SECRET' }, isRepeat: true });
   expect((await invokedRuns()).length - before).toBe(2);
 });
-
-const invokedRuns = async () => (await vault.events()).filter(({ type }) => type === 'ReactorInvoked');

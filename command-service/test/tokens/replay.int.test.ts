@@ -84,18 +84,18 @@ describe('the repeat of an update whose caller has other rights meanwhile', () =
   });
 });
 
-describe('the repeat of a create that found a duplicate', () => {
+describe('a repeat for a caller that may not read the token', () => {
   const creator = (): Principal => ({ ...vault.principal, permissions: ['token:create'], rules: [] });
   const named = () => ({ id: 'tok', type: 'card', tenant_id: made.tenant_id });
   const namedFields = ['created_at', 'created_by', 'id', 'tenant_id', 'type'];
 
-  it('shows a caller that may not read it the fingerprint of data that it sent', async () => {
+  it('shows the fingerprint of a duplicate while the token is as it was made', async () => {
     const [shown] = await repeat('duplicate-of-create', creator());
     expect(shown).toEqual({ ...named(), fingerprint: made.fingerprint, containers: made.containers });
   });
 
   it.each(['create', 'output', 'duplicate-of-create', 'duplicate-of-update'] as const)(
-    'shows it nothing that others have changed since, nor does the repeat of another create (%s)',
+    'shows only who made the token and when, once others have changed it (%s)',
     async (by) => {
       const patch = { data: { number: '5555555555554444' }, containers: ['/moved/'] };
       await vault.update('tok', { ...patch, metadata: { of: 'others' } });

@@ -16,8 +16,9 @@ export const tenantSettings = boundedMap(text(1, 100), text(0, 1000), 50);
 export const dataMissesPerMinuteSetting = 'data_misses_per_minute';
 export const defaultDataMissesPerMinute = 100;
 /**
- * `"true"`: searches and deduplications that find something count too, unless the caller sees every token in plaintext. A caller that may
- * create tokens could otherwise make each guess a hit, by a token of its own with the guessed data.
+ * `"true"`: searches and deduplications that find something count too, and so do expressions with filters that give a value, unless the
+ * caller sees every token in plaintext. A caller that may create tokens could otherwise make each guess a hit, by a token of its own with the
+ * guessed data.
  */
 export const countDataHitsSetting = 'count_data_hits';
 /** Whether a setting is a number that the vault accepts. Checked when the setting is written, not when events are read. */

@@ -25,7 +25,7 @@ export const contextFor = (
   clock: Clock,
 ): RequestContext =>
   createRequestContext({
-    // Perhaps the application itself called the proxy. That is not stored.
+    // The stored run does not say whether the application itself called the proxy. So its caller counts as a client.
     principal: {
       ...withReason(invoker ?? formerInvoker(tenantId, run), run.reason),
       isProxyClient: 'proxyId' in run.owner,

@@ -93,14 +93,17 @@ describe('expressions over hidden data that give no value', () => {
     expect((await ask('hid.*')).status).toBe(429);
   });
 
-  it.each(Object.keys(asks))('count as all others do, where hits count, through %s', async (by) => {
-    await vault.setTenant({ ...settings, count_data_hits: 'true' });
-    const ask = asks[by] as Ask;
-    const statuses = [];
-    for (let n = 0; n < limit + 2; n += 1) statuses.push((await ask('hid.*')).status);
-    await vault.setTenant(settings);
-    expect(statuses.map((status) => status === 429)).toEqual([false, false, true, true]);
-  });
+  it.each(Object.keys(asks))(
+    'count also when they give a value, where hits count, through %s',
+    async (by) => {
+      await vault.setTenant({ ...settings, count_data_hits: 'true' });
+      const ask = asks[by] as Ask;
+      const statuses = [];
+      for (let n = 0; n < limit + 2; n += 1) statuses.push((await ask('hid.*')).status);
+      await vault.setTenant(settings);
+      expect(statuses.map((status) => status === 429)).toEqual([false, false, true, true]);
+    },
+  );
 
   it('do not count for a caller that sees every token', async () => {
     const rules = [
@@ -120,15 +123,17 @@ describe('misses of the clients of a proxy', () => {
     { priority: 1, container: '/', transform: 'reveal', permissions: ['token:read', 'token:use'] },
   ];
   /** Gives the status of the answer to an expression that matches nothing. */
-  const clients: Readonly<Record<string, (proxyOf: (code?: string) => Promise<string>) => Promise<Miss>>> = {
-    async 'that name a token'(proxyOf) {
-      const path = await proxyOf();
+  type Miss = (expression: string) => Promise<number>;
+  type MakeProxy = (code?: string) => Promise<string>;
+  const clients: Readonly<Record<string, (makeProxy: MakeProxy) => Promise<Miss>>> = {
+    async 'that name a token'(makeProxy) {
+      const path = await makeProxy();
       return async (expression) =>
         (await vault.manager.request('POST', path, { key: null, body: { expression } })).status;
     },
-    async 'whose expression code passes on to a reactor'(proxyOf) {
+    async 'whose expression code passes on to a reactor'(makeProxy) {
       const inner = reactors.plain.split('/')[2] ?? '';
-      const path = await proxyOf(`/* {{ */ module.exports = async ({ args, svc }) => ({
+      const path = await makeProxy(`/* {{ */ module.exports = async ({ args, svc }) => ({
         raw: await svc.reactors.react('${inner}', { args: args.body }).then(() => 200, ({ status }) => status),
       });`);
       return async (expression) => {
@@ -137,8 +142,6 @@ describe('misses of the clients of a proxy', () => {
       };
     },
   };
-  type Miss = (expression: string) => Promise<number>;
-
   const applications = {
     'reads all in plaintext': { permissions: [], rules },
     'may only use tokens': { permissions: ['token:use'] },
