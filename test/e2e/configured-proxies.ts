@@ -4,7 +4,7 @@ import { beforeAll } from 'vitest';
 import { useDestination } from '../world/receivers.ts';
 import { type Caller, makeCard, useVault } from '../world/vault.ts';
 
-interface Problem {
+export interface Problem {
   readonly type: string;
   readonly detail: string;
   readonly errors?: Readonly<Record<string, readonly string[]>>;

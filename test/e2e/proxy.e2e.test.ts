@@ -3,88 +3,14 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import type { Application, LogEntry, Token } from '@token-vault/contracts';
-import {
-  type Answer,
-  cardNumber,
-  cardToken,
-  type Client,
-  createDataDirectory,
-  removeDataDirectory,
-  runCommand,
-  type RequestOptions,
-  type StandaloneProcess,
-  startStandaloneProcess,
-  printed,
-  waitUntil,
-} from '@token-vault/test-support';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { startDestination, type Destination } from './destination.ts';
+import type { Application } from '@token-vault/contracts';
+import { type Client, waitUntil } from '@token-vault/test-support';
+import { describe, expect, it } from 'vitest';
+import { useProxy } from './proxied-requests.ts';
 
-interface Problem {
-  readonly type: string;
-  readonly detail: string;
-  readonly errors?: Readonly<Record<string, readonly string[]>>;
-}
-
-const number = cardNumber();
 const mebibyte = 1024 * 1024;
-let dataDir: string;
-let vault: StandaloneProcess;
-let manager: Client;
-let backend: Client;
-let destination: Destination;
-let usual: Destination['answer'];
-let card: Token;
-let traces = 0;
-
-async function newCaller(body: object): Promise<Client> {
-  const given = { name: 'caller', type: 'private', ...body };
-  const { key } = (await manager.expect<Application>(201, 'POST', '/applications', { body: given })).body;
-  return manager.withKey(key ?? '');
-}
-const newToken = async (body: object): Promise<string> =>
-  (await backend.expect<Token>(201, 'POST', '/tokens', { body })).body.id;
-
-type Sent = RequestOptions & { readonly to?: string; readonly query?: string; readonly by?: Client };
-
-/** By a request of its own trace, so that the log can be asked about it. */
-async function proxy(method: string, sent: Sent = {}): Promise<Answer<Problem> & { trace: string }> {
-  const { to = `${destination.url}/v1`, query = '', by = backend, headers, ...rest } = sent;
-  const trace = `proxied-${(traces += 1)}`;
-  const all = { 'SVC-PROXY-URL': to, 'SVC-TRACE-ID': trace, ...headers };
-  return { ...(await by.request<Problem>(method, `/proxy${query}`, { ...rest, headers: all })), trace };
-}
-
-async function logOf(trace: string): Promise<readonly LogEntry[]> {
-  const { body } = await manager.expect<{ data: LogEntry[] }>(200, 'GET', `/logs?trace_id=${trace}&size=100`);
-  return body.data.toReversed();
-}
-const messagesOf = async (trace: string) => (await logOf(trace)).map(({ message }) => message);
-
-beforeAll(async () => {
-  destination = await startDestination();
-  usual = destination.answer;
-  dataDir = await createDataDirectory();
-  const env = { VAULT_EGRESS_ALLOW: '127.0.0.1/32', NODE_EXTRA_CA_CERTS: destination.caFile };
-  vault = await startStandaloneProcess({ dataDir, env });
-  manager = vault.client();
-  const settings = {
-    proxy_destinations: `${destination.url} https://127.0.0.1:1 https://169.254.169.254 https://[::1] https://10.0.0.1 http://10.0.0.1 https://*.localhost https://localhost`,
-  };
-  await manager.expect(200, 'PUT', '/tenants/self', { body: { name: 'tenant', settings } });
-  backend = await newCaller({ permissions: ['token:create', 'token:read', 'token:use', 'token:delete'] });
-  card = (await backend.expect<Token>(201, 'POST', '/tokens', { body: cardToken(number) })).body;
-});
-afterAll(async () => {
-  await vault.stop();
-  await destination.close();
-  await removeDataDirectory(dataDir);
-});
-beforeEach(() => {
-  destination.arrived.length = 0;
-  destination.answer = usual;
-});
+const { vault, destination, manager, backend, number, card, newToken, proxy, lastTrace, logOf, messagesOf } =
+  useProxy();
 
 describe('a request through the proxy', () => {
   it('sends the card to the destination only; the log has both requests', async () => {
@@ -292,12 +218,9 @@ describe('a destination that fails', () => {
       response.write('half', () => response.destroy());
     };
     await expect(proxy('GET')).rejects.toThrow();
-    await waitUntil(
-      async () => (await messagesOf(`proxied-${traces}`)).includes('Proxy answered 200: network'),
-      {
-        what: 'the log',
-      },
-    );
+    await waitUntil(async () => (await messagesOf(lastTrace())).includes('Proxy answered 200: network'), {
+      what: 'the log',
+    });
   });
 
   it('is disconnected when the client disconnects', async () => {
@@ -317,139 +240,5 @@ describe('a destination that fails', () => {
     await waitUntil(async () => (await messagesOf('gone-client')).includes('Proxy failed: client-gone'), {
       what: 'the log',
     });
-  });
-});
-
-describe('a token', () => {
-  const use = (id: string, by: Client = backend) => proxy('POST', { body: { v: `{{ ${id} }}` }, by });
-
-  it('that may not be used is refused by its container, and the refusal is recorded; nothing is sent', async () => {
-    const rule = {
-      description: 'r',
-      priority: 1,
-      container: '/bank/',
-      transform: 'reveal',
-      permissions: ['token:use'],
-    };
-    const answer = await use(card.id, await newCaller({ rules: [rule] }));
-    expect(answer.status).toBe(403);
-    expect(await messagesOf(answer.trace)).toEqual(['Token access denied']);
-    expect(destination.arrived).toEqual([]);
-  });
-
-  it('is sent in plaintext by a rule that masks, because the mask applies to readers', async () => {
-    const rule = {
-      description: 'r',
-      priority: 1,
-      container: '/pci/',
-      transform: 'mask',
-      permissions: ['token:use'],
-    };
-    const answer = await use(card.id, await newCaller({ rules: [rule] }));
-    expect([answer.status, destination.arrived[0]?.body.toString().includes(number)]).toEqual([200, true]);
-  });
-
-  it('needs token:use, also for a request that names none', async () => {
-    const reader = await newCaller({ permissions: ['token:read'] });
-    expect((await proxy('GET', { by: reader })).status).toBe(403);
-    expect((await proxy('GET', { by: manager })).status).toBe(403);
-    expect((await proxy('GET', { by: manager.withKey('key_pvt_unknown') })).status).toBe(401);
-    expect(destination.arrived).toEqual([]);
-  });
-
-  it('that is deleted, expired, unknown or of another tenant is a 400 that names its place', async () => {
-    const gone = await newToken({ type: 'token', data: 'x' });
-    await backend.expect(204, 'DELETE', `/tokens/${gone}`);
-    const expires_at = new Date(Date.now() + 1_000).toISOString();
-    const expired = await newToken({ type: 'token', data: 'x', expires_at });
-    await waitUntil(() => Promise.resolve(Date.now() > Date.parse(expires_at)), { what: 'the expiry' });
-    const other = printed(
-      (await runCommand(dataDir, ['tenants', 'create', 'other', '--plan', 'standard'])).stdout,
-      'management key',
-    );
-    const body = { name: 'o', type: 'private', permissions: ['token:use'] };
-    const { key } = (await manager.withKey(other).expect<Application>(201, 'POST', '/applications', { body }))
-      .body;
-    const stranger = manager.withKey(key ?? '');
-    for (const [id, by] of [[gone], [expired], ['never-made'], [card.id, stranger]] as [string, Client?][]) {
-      const answer = await use(id, by);
-      expect([answer.status, answer.body.errors]).toEqual([
-        400,
-        { body: [`names a token that does not exist: ${id}`] },
-      ]);
-    }
-    expect(destination.arrived).toEqual([]);
-    // A standard plan without a list may send anywhere.
-    expect((await proxy('GET', { by: stranger })).status).toBe(200);
-  });
-
-  it('counts as it is outside open transactions, also for a request that names one', async () => {
-    const enlisted = async (method: string, path: string, body?: object) => {
-      const { id } = (await backend.expect<{ id: string }>(201, 'POST', '/transactions')).body;
-      const headers = { 'SVC-TRANSACTION-ID': id };
-      const answer = await backend.request<Token>(method, path, { headers, ...(body && { body }) });
-      return { id, headers, token: answer.body };
-    };
-    const open = await enlisted('POST', '/tokens', { type: 'token', data: 'not committed' });
-    const asked = { body: { v: `{{ ${open.token.id} }}` } };
-    for (const headers of [{}, open.headers]) {
-      const answer = await proxy('POST', { ...asked, headers });
-      expect([answer.status, answer.body.errors]).toEqual([
-        400,
-        { body: [`names a token that does not exist: ${open.token.id}`] },
-      ]);
-    }
-    await backend.expect(200, 'POST', `/transactions/${open.id}/commit`);
-    expect((await proxy('POST', asked)).status).toBe(200);
-
-    const kept = await newToken({ type: 'token', data: 'still there' });
-    const deleting = await enlisted('DELETE', `/tokens/${kept}`);
-    expect((await proxy('POST', { body: [`{{ ${kept} }}`], headers: deleting.headers })).status).toBe(200);
-    await backend.expect(200, 'POST', `/transactions/${deleting.id}/commit`);
-    expect((await use(kept)).status).toBe(400);
-    expect(destination.arrived.map(({ body }) => body.toString())).toEqual([
-      '{"v":"not committed"}',
-      '["still there"]',
-    ]);
-    expect(JSON.stringify(destination.arrived.map(({ headers }) => headers))).not.toContain('transaction');
-  });
-
-  it('whose value would begin a header of its own is 422; nothing is sent', async () => {
-    const id = await newToken({ type: 'token', data: 'a\r\nX-Injected: 1' });
-    const answer = await proxy('GET', { headers: { 'X-Value': `{{ ${id} }}` } });
-    expect([answer.status, Object.keys(answer.body.errors ?? {})]).toEqual([422, ['headers.x-value']]);
-    expect(answer.text).not.toContain('Injected');
-    expect(destination.arrived).toEqual([]);
-    expect(await messagesOf(answer.trace)).toContain('Token used');
-  });
-});
-
-describe('the limits of destinations', () => {
-  it.each([
-    'https://169.254.169.254/latest/meta-data',
-    'https://[::1]/',
-    'https://10.0.0.1/',
-    'http://10.0.0.1/',
-    'https://0xa000001/',
-    'https://metadata.localhost/',
-  ])('refuse %s though the tenant allows it', async (to) => {
-    const answer = await proxy('POST', { to, body: { card: `{{ ${card.id} }}` } });
-    expect([answer.status, Object.keys(answer.body.errors ?? {})]).toEqual([403, ['SVC-PROXY-URL']]);
-    expect(answer.text).not.toMatch(/169\.254|10\.0/);
-  });
-
-  it('refuse destinations that the tenant has not allowed, and record it', async () => {
-    const answer = await proxy('GET', { to: 'https://elsewhere.example/' });
-    expect([answer.status, Object.keys(answer.body.errors ?? {})]).toEqual([403, ['SVC-PROXY-URL']]);
-    expect(await messagesOf(answer.trace)).toEqual(['Proxy access denied']);
-  });
-
-  it('refuse a list that cannot be read', async () => {
-    const settings = { proxy_destinations: 'example.com' };
-    const answer = await manager.request<Problem>('PUT', '/tenants/self', { body: { name: 't', settings } });
-    expect([answer.status, Object.keys(answer.body.errors ?? {})]).toEqual([
-      400,
-      ['settings.proxy_destinations'],
-    ]);
   });
 });

@@ -3,13 +3,7 @@ import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { startDestination, type Destination } from '../e2e/destination.ts';
 import { startGate, type Gate } from '../e2e/gate.ts';
 import { startReceiver, type Receiver } from '../e2e/receiver.ts';
-
-/** A reference to an object that a hook makes later, and makes again for each test. */
-const standIn = <Made extends object>(current: () => Made): Made =>
-  new Proxy({} as Made, {
-    get: (_target, name) => Reflect.get(current(), name) as unknown,
-    set: (_target, name, value) => Reflect.set(current(), name, value),
-  });
+import { standIn } from './stand-in.ts';
 
 /**
  * A receiver of webhooks and of requests of code: a new one for each test (`beforeEach`), or one for the tests of the
