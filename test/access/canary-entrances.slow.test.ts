@@ -35,7 +35,7 @@ describe('a card number at any place of any operation', () => {
     );
     // deleteTenant is left out: it would end the tenant whose log is read.
     succeeded.add('deleteTenant');
-    // They need the cookie of the console, and requests here have a key: see test/e2e/console.e2e.test.ts.
+    // They need the cookie of the console, and requests here have a key: see test/e2e/console-sessions.e2e.test.ts.
     for (const id of ['getConsoleSession', 'endConsoleSession']) succeeded.add(id);
     expect([...succeeded].sort()).toEqual(Object.keys(operations).sort());
   });
