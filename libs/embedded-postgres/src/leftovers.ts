@@ -44,6 +44,8 @@ async function stopOrphans(dataDirectory: string, logger: Logger): Promise<void>
   if (await holdsWithin(30_000, isGone)) return;
   for (const pid of await postgresProcessesOf(dataDirectory)) signal(pid, 'SIGQUIT');
   if (await holdsWithin(10_000, isGone)) return;
+  for (const pid of await postgresProcessesOf(dataDirectory)) signal(pid, 'SIGKILL');
+  if (await holdsWithin(5_000, isGone)) return;
   const left = await postgresProcessesOf(dataDirectory);
   throw new StartError(`a Postgres left over from a killed run does not stop (processes ${left.join(', ')})`);
 }

@@ -88,7 +88,8 @@ export class Server {
   async #stop(): Promise<void> {
     for (const [signal, graceMs] of [
       ['SIGINT', 20_000],
-      ['SIGQUIT', 5_000],
+      // The postmaster kills its children 5 s after it.
+      ['SIGQUIT', 10_000],
       ['SIGKILL', 5_000],
     ] as const) {
       if (this.#child.exitCode === null && this.#child.signalCode === null) this.#child.kill(signal);

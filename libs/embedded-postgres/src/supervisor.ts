@@ -36,6 +36,8 @@ export interface EmbeddedPostgresOptions {
   readonly settings?: PostgresSettings;
   /** The user of this process and the accounts that exist; read from the system unless a test gives them. */
   readonly identity?: Identity;
+  /** Aborting ends Postgres, also while it starts, which may take long after a crash. */
+  readonly signal?: AbortSignal;
 }
 
 export interface EmbeddedPostgres {
@@ -90,11 +92,14 @@ async function startLocked(
     { program: binaries.postgres, cluster, socketDirectory, account, release, logger },
     options,
   );
+  const stop = () => server.stop();
+  options.signal?.addEventListener('abort', () => void stop().catch(() => undefined));
+  if (options.signal?.aborted) await stop();
   await server.ready(cluster.dataDirectory, leftMark);
   return {
     url: connectionUrl(socketDirectory, cluster),
     pid: server.pid,
-    stop: () => server.stop(),
+    stop,
     onExit: (listener) => server.onExit(listener),
   };
 }

@@ -11,7 +11,7 @@ import {
   startEmbeddedPostgres,
   StartError,
 } from '../src/index.ts';
-import { processIdentity } from '../src/processes.ts';
+import { postgresProcessesOf, processIdentity } from '../src/processes.ts';
 
 let directory: string;
 let dataDir: string;
@@ -161,6 +161,27 @@ describe('the embedded Postgres', () => {
     expect(await query(await start(), 'select n from kept')).toEqual([{ n: 1 }]);
     await first.stop();
   });
+
+  it.each([false, true])(
+    'ends while it starts, and starts again (its process is there: %s)',
+    async (isThere) => {
+      await copyTemplate();
+      const data = path.join(dataDir, 'cluster/data');
+      const stopping = new AbortController();
+      const refused = expect(start({ signal: stopping.signal })).rejects.toBeInstanceOf(StartError);
+      if (isThere)
+        await waitUntil(async () => {
+          const [pid] = await postgresProcessesOf(data);
+          // A recovery may take as long.
+          if (pid !== undefined) process.kill(pid, 'SIGSTOP');
+          return pid !== undefined;
+        });
+      stopping.abort();
+      await refused;
+      expect(await postgresProcessesOf(data)).toEqual([]);
+      await start();
+    },
+  );
 
   it('does not report a requested end', async () => {
     const postgres = await start();

@@ -12,6 +12,7 @@ describe('an append that Postgres did not confirm', () => {
     ['ERROR', '53200'],
     ['ERROR', '57014'],
     ['ERROR', '40001'],
+    ['ERROR', '22P05'],
   ])('was not done after %s %s', (severity, code) => {
     expect(isUnanswered(reported(severity, code))).toBe(false);
   });
@@ -20,6 +21,9 @@ describe('an append that Postgres did not confirm', () => {
     // A WAL that cannot be flushed at the commit: the disk is full, or fails.
     ['PANIC', '53100'],
     ['PANIC', '58030'],
+    // On a disk that is read-only since it failed, and beyond a quota.
+    ['PANIC', '42501'],
+    ['PANIC', 'XX000'],
     ['FATAL', '53300'],
     ['FATAL', '57P01'],
     ['ERROR', '57P01'],

@@ -7,11 +7,11 @@ import {
 import { EventStoreUnavailableError } from '@token-vault/event-store';
 
 /**
- * Codes of Postgres: connection lost or refused, shutting down, no resources, statement or lock timeout, deadlock, read-only; and no such
+ * Codes of Postgres: connection lost or refused, shutting down, no resources, a disk that fails, statement or lock timeout, deadlock, read-only; and no such
  * column, table or schema: a new release starts beside read models of the one before, until its projectors have rebuilt them.
  */
 const unavailableCodes =
-  /^(08...|53...|57P0.|57014|55P03|40P01|40001|25006|42703|42P01|3F000|ECONN\w+|ETIMEDOUT|EPIPE|ENOENT|ENOTFOUND|EAI_AGAIN|E\w+UNREACH)$/;
+  /^(08...|53...|57P0.|58...|57014|55P03|40P01|40001|25006|42703|42P01|3F000|ECONN\w+|ETIMEDOUT|EPIPE|ENOENT|ENOTFOUND|EAI_AGAIN|E\w+UNREACH)$/;
 
 /** Messages of errors that pg throws itself; they have no code. */
 const unavailableMessages =

@@ -20,7 +20,7 @@ export interface LastingPostgres {
   readonly lost: Promise<void>;
 }
 
-interface LastingPostgresOptions extends EmbeddedPostgresOptions {
+interface LastingPostgresOptions extends Omit<EmbeddedPostgresOptions, 'signal'> {
   readonly logger: Logger;
   /** Called at each end and each start. */
   readonly onChange: () => void;
@@ -38,7 +38,7 @@ export async function startLastingPostgres(options: LastingPostgresOptions): Pro
   let restarting: Promise<void> | undefined;
 
   async function start(): Promise<EmbeddedPostgres> {
-    const started = await startEmbeddedPostgres(options);
+    const started = await startEmbeddedPostgres({ ...options, signal: stopping.signal });
     current = started;
     started.onExit(() => {
       current = undefined;
