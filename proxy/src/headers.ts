@@ -1,5 +1,5 @@
 import { DomainError, ValidationError, type RawRequest } from '@token-vault/contracts';
-import type { Pieces, Template, Writing } from './template.ts';
+import type { Pieces, Template } from './template.ts';
 
 /**
  * Headers that are not sent on: the vault's own, cookies (those of a client are for the vault's host), the address of the page that asks (it
@@ -10,6 +10,8 @@ const own = /^(svc-.*|cookie2?|referer|forwarded|via|x-forwarded-.*|x-real-ip)$/
 
 export interface HeaderPieces {
   readonly name: string;
+  /** Its place in errors. */
+  readonly field: string;
   readonly value: Pieces;
 }
 
@@ -31,14 +33,13 @@ export const staysBehind = (name: string): boolean => own.test(name);
 const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 export const isHeaderValue = (text: string): boolean => fieldValue.test(text);
 
-const inHeader =
-  (field: string): Writing =>
-  (text) => {
-    if (isHeaderValue(text)) return text;
-    throw new DomainError('value_unfit', `${field}: the value of a token cannot stand in a header.`, {
-      errors: { [field]: ['would hold a character that no header may hold'] },
-    });
-  };
+/** For a header with the values of its tokens. @throws DomainError `value_unfit` naming `field` */
+export function requireHeaderValue(text: string, field: string): void {
+  if (isHeaderValue(text)) return;
+  throw new DomainError('value_unfit', `${field}: the value of a token cannot stand in a header.`, {
+    errors: { [field]: ['would hold a character that no header may hold'] },
+  });
+}
 
 /** The headers that go on. @throws ValidationError */
 export function piecesOfHeaders(template: Template, { headers }: RawRequest): readonly HeaderPieces[] {
@@ -47,8 +48,8 @@ export function piecesOfHeaders(template: Template, { headers }: RawRequest): re
     .filter(([name]) => !own.test(name) && !ofConnection.has(name.toLowerCase()))
     .map(([name, value]) => {
       const field = `headers.${name.toLowerCase()}`;
-      const pieces = value.includes('{{') ? template.cut(field, value, { value: inHeader(field) }) : [value];
-      return { name, value: pieces };
+      const pieces = value.includes('{{') ? template.cut(field, value, { value: (given) => given }) : [value];
+      return { name, field, value: pieces };
     });
 }
 

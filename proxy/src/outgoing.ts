@@ -2,7 +2,7 @@ import { threadShares, type Turn } from '@token-vault/batching';
 import { DomainError, ValidationError, type RawRequest } from '@token-vault/contracts';
 import type { DetokenizedToken, RequestExpressions, TokenReferences } from '@token-vault/expressions';
 import { piecesOfBody } from './body.ts';
-import { onlyOne, piecesOfHeaders } from './headers.ts';
+import { onlyOne, piecesOfHeaders, requireHeaderValue } from './headers.ts';
 import { inQuery, piecesOfPairs } from './pairs.ts';
 import { Template } from './template.ts';
 
@@ -31,7 +31,7 @@ export const withoutEmptyBody = ({ body, ...rest }: Outgoing) =>
 /** A request whose expressions have no values yet. */
 export interface OutgoingTemplate {
   readonly references: TokenReferences;
-  /** @throws ValidationError, DomainError `value_unfit`, both naming the place; DomainError `payload_too_large` */
+  /** @throws ValidationError, DomainError `value_unfit`, both naming the place, unless it would reveal which expression failed; DomainError `payload_too_large` */
   fill(expressions: RequestExpressions, tokens: ReadonlyMap<string, DetokenizedToken>): Promise<Outgoing>;
 }
 
@@ -82,7 +82,12 @@ async function readInTurn(raw: RawRequest, destination: URL, turn: Turn): Promis
       return {
         url: url.href,
         method: raw.method,
-        headers: headers.map(({ name, value }) => [name, write(value)] as const),
+        headers: headers.map(({ name, field, value }) => {
+          const text = write(value);
+          // With filters, the name of the header would reveal which of many questions about the data is true.
+          requireHeaderValue(text, references.hasFilters ? 'headers' : field);
+          return [name, text] as const;
+        }),
         body: filled,
       };
     },

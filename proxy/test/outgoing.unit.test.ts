@@ -187,6 +187,22 @@ describe('headers', () => {
     expect(await refusalOf({ headers: [['X-A', `{{ ${id} }}`]] })).toEqual([422, ['headers.x-a']]);
   });
 
+  // With many expressions, the name would reveal which of as many questions about the data is true.
+  it.each(['{{ line-end | slice: 0, 3 }}', '{{ line-end }} {{ text | upcase }}'])(
+    'does not say which header cannot hold a value where an expression has filters: %s',
+    async (unfit) => {
+      const error: unknown = await outgoing({
+        headers: [
+          ['X-First', '{{ text | slice: 0, 1 }}'],
+          ['X-Unfit', unfit],
+          ['X-Last', '{{ text | slice: 0, 1 }}'],
+        ],
+      }).catch((it: unknown) => it);
+      expect(error).toMatchObject({ status: 422, errors: { headers: [expect.any(String)] } });
+      expect(JSON.stringify([error, String(error)])).not.toMatch(/x-(first|unfit|last)/i);
+    },
+  );
+
   it.each<[string, readonly (readonly [string, string])[]]>([
     ['SVC-IDEMPOTENCY-KEY', [['SVC-IDEMPOTENCY-KEY', 'a']]],
     [
