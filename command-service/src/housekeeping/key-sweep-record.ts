@@ -21,7 +21,7 @@ export interface SweepRecord {
 
 export interface Noted {
   readonly record: SweepRecord | undefined;
-  /** The newest position that a read model has reached: a log that ends before it has lost events. */
+  /** The newest position that a read model has reached. A log that ends before it has lost events. */
   readonly readTo: Position;
 }
 
@@ -131,12 +131,15 @@ export function createSweepRecord(pool: Pool, graceMs: number) {
 /** Why a pass begins anew: no pass has looked for a while, or the log is not the one of before. */
 export type Doubt = 'pause' | 'log';
 
-/** Undefined when the log, whose last event is `last`, certainly holds all that was in the log of the record. */
+/**
+ * Undefined when the log certainly holds all that was in the log of the record.
+ * @param log `end`: the end of the log, found after the record was read
+ */
 export async function doubtOf(
   { readTo }: Noted,
   { mark, isRecent }: SweepRecord,
-  { last, isStored }: { readonly last: Mark; readonly isStored: (mark: Mark) => Promise<boolean> },
+  { end, isStored }: { readonly end: Position; readonly isStored: (mark: Mark) => Promise<boolean> },
 ): Promise<Doubt | undefined> {
-  if (comparePositions(last.position, readTo) < 0 || !(await isStored(mark))) return 'log';
+  if (comparePositions(end, readTo) < 0 || !(await isStored(mark))) return 'log';
   return isRecent ? undefined : 'pause';
 }

@@ -14,7 +14,7 @@ import {
 } from './key-sweep-record.ts';
 
 export interface KeySweepOptions {
-  readonly store: Pick<EventStore, 'append' | 'readStoredStream' | 'readStoredBackwards'>;
+  readonly store: Pick<EventStore, 'append' | 'end' | 'readStoredStream' | 'readStoredBackwards'>;
   readonly keyRing: Pick<KeyRing, 'destroyKeys'>;
   /** The primary of the database of the key ring and of the read models. */
   readonly pool: Pool;
@@ -55,7 +55,7 @@ export class KeySweep {
   async #passOnce(signal: AbortSignal): Promise<{ destroyed: number; isDone: boolean }> {
     const nothing = { destroyed: 0, isDone: true };
     const { store, clock } = this.#options;
-    // Read before the end of the log: the read models follow the log meanwhile.
+    // Read before the end of the log, because the read models follow the log meanwhile.
     const noted = await this.#records.read();
     const { record } = noted;
     const last = await this.#lastEvent();
@@ -64,7 +64,7 @@ export class KeySweep {
       return nothing;
     }
     const isStored = (mark: Mark) => this.#isStored(mark);
-    const doubt = await doubtOf(noted, record, { last, isStored });
+    const doubt = await doubtOf(noted, record, { end: await store.end(), isStored });
     if (doubt) {
       await this.#startAnew(doubt, record, last);
       return nothing;

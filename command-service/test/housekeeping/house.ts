@@ -109,6 +109,7 @@ export function withoutTail(store: EventStore): EventStore {
     readStoredStream: store.readStoredStream.bind(store),
     hasDensePositions: store.hasDensePositions,
     head: store.head.bind(store),
+    end: store.end.bind(store),
     close: store.close.bind(store),
     async *subscribe(_after, signal) {
       await new Promise<void>((resolve) => {

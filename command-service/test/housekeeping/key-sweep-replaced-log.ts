@@ -1,5 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import type { EventStore, StoredEvent } from '@token-vault/event-store';
+import {
+  comparePositions,
+  parsePosition,
+  startPosition,
+  type EventStore,
+  type StoredEvent,
+} from '@token-vault/event-store';
+import { waitUntil } from '@token-vault/test-support';
 import { describe, expect, it } from 'vitest';
 import { aToken, type KeySweepTest } from './key-sweep-setup.ts';
 
@@ -11,6 +18,7 @@ async function* none(): AsyncGenerator<never> {}
 const older = (store: EventStore, last?: StoredEvent): EventStore => ({
   ...store,
   append: () => Promise.reject(new Error('nothing is appended to a doubtful log')),
+  end: () => Promise.resolve(last?.position ?? startPosition),
   async *readStoredBackwards() {
     if (last) yield [last];
   },
@@ -101,5 +109,24 @@ export function describeReplacedLogs(sweep: KeySweepTest): void {
       expect(await hasKey(lost)).toBe(true);
       expect(sweep.messages).toEqual([foreign]);
     });
+  });
+}
+
+/** Events of other applications behind the last event of the vault are no sign of a replaced log. */
+export function describeSharedServer(sweep: KeySweepTest): void {
+  const { pass, cutOff, hasKey } = sweep;
+  it('sweeps while read models have passed events of another application', async () => {
+    const lost = await cutOff('before');
+    const head = await sweep.vault.log.head();
+    await sweep.writeForeignEvents?.();
+    await waitUntil(async () => {
+      const { rows } = await sweep.vault.pool.query<{ position: string }>(
+        'select max(position)::text as position from projections.checkpoint',
+      );
+      return comparePositions(parsePosition(rows[0]?.position ?? '0'), head) > 0;
+    });
+    expect((await pass()) + (await pass())).toBe(1);
+    expect(await hasKey(lost)).toBe(false);
+    expect(sweep.messages).not.toContain(foreign);
   });
 }

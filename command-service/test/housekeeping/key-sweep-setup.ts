@@ -13,7 +13,12 @@ export const aToken = { type: 'token', data: 'secret' };
  * A vault for the tests of a `describe` block, with a real key ring and a log of this kind, and the sweep of keys without events. Each test
  * has a tenant of its own, and begins after a first pass.
  */
-export function useKeySweep(options: VaultOptions) {
+export interface KeySweepLog extends VaultOptions {
+  /** Writes many events of another application to the server of the log, where that can have some. */
+  readonly writeForeignEvents?: (() => Promise<void>) | undefined;
+}
+
+export function useKeySweep(options: KeySweepLog) {
   let house: House;
   let logger = recordingLogger();
 
@@ -73,6 +78,7 @@ export function useKeySweep(options: VaultOptions) {
     get messages() {
       return logger.messages;
     },
+    writeForeignEvents: options.writeForeignEvents,
     /** Whether an append finds out that its keys are missing, and is refused. */
     checksKeys: options.durability === 'follows-log',
     pass,

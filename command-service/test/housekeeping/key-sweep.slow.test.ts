@@ -2,7 +2,7 @@ import { eventRegistry } from '@token-vault/contracts';
 import { dataKeyTable } from '@token-vault/crypto';
 import { createEventStoreDbEventStore } from '@token-vault/event-store/eventstoredb';
 import { createEventStoreSchema, createPostgresEventStore } from '@token-vault/event-store/postgres';
-import { startEventStoreDouble } from '@token-vault/test-support';
+import { hasDouble, startEventStoreDouble } from '@token-vault/test-support';
 import { afterAll } from 'vitest';
 import { describeKeySweep } from './key-sweep-suite.ts';
 
@@ -22,4 +22,5 @@ const { connectionString } = double;
 
 describeKeySweep('in EventStoreDB', {
   openLog: () => Promise.resolve(createEventStoreDbEventStore({ registry, connectionString })),
+  writeForeignEvents: hasDouble ? () => double.tell('foreign 1500') : undefined,
 });

@@ -49,6 +49,7 @@ export function createFaultyStore(inner: EventStore): FaultyStore {
       hasDensePositions: inner.hasDensePositions,
       subscribe: inner.subscribe.bind(inner),
       head: inner.head.bind(inner),
+      end: inner.end.bind(inner),
       close: inner.close.bind(inner),
     },
   };

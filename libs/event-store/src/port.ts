@@ -190,6 +190,12 @@ export interface EventStore<Event extends NewEvent<string, unknown> = VaultEvent
   /** Position of the last durable event; `startPosition` for an empty log. */
   head(): Promise<Position>;
 
+  /**
+   * The position that no subscriber of this log has passed. It lies beyond `head` when events of other applications on the same server follow:
+   * a subscriber passes them, too.
+   */
+  end(): Promise<Position>;
+
   /** Ends subscriptions and connections. Appends under way finish first; later calls are refused as unavailable. */
   close(): Promise<void>;
 }

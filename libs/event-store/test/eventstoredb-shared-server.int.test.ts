@@ -1,4 +1,4 @@
-import { startPosition } from '@token-vault/event-store';
+import { comparePositions, startPosition } from '@token-vault/event-store';
 import { startEventStoreDbDouble, type EventStoreDbDouble } from '@token-vault/test-doubles/eventstoredb';
 import { waitUntil } from '@token-vault/test-support';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -91,6 +91,17 @@ describe('events that are not the vault’s', () => {
     const { position: next } = await store.append('a', [noted('b')], 'any');
     double.writeForeignEvents(1);
     expect(await store.head()).toBe(next);
+  });
+
+  it('are before the end of the log, not before its head, and subscribers pass them', async () => {
+    const store = openOn(double);
+    const { position: head } = await store.append('a', [noted('a')], 'any');
+    double.writeForeignEvents(1_500);
+    const subscription = follow(store, head);
+    await waitUntil(() => subscription.batches.some(({ position }) => comparePositions(position, head) > 0));
+    expect(await store.head()).toBe(head);
+    for (const { position } of subscription.batches)
+      expect(comparePositions(position, await store.end())).toBeLessThanOrEqual(0);
   });
 
   it('include those of the server in a stream of the vault', async () => {

@@ -1,6 +1,11 @@
 import { UnknownEventError } from '@token-vault/contracts';
 import { describe, expect, it, vi } from 'vitest';
-import { EventStoreUnavailableError, parsePosition, PositionBeyondHeadError } from '../port.ts';
+import {
+  comparePositions,
+  EventStoreUnavailableError,
+  parsePosition,
+  PositionBeyondHeadError,
+} from '../port.ts';
 import { newStream, runSubscription, texts, type Fixture } from './fixture.ts';
 import { laterRegistry, noted, notedLater } from './test-events.ts';
 
@@ -71,6 +76,7 @@ function describeBatches(fixture: Fixture): void {
     const beyond = runSubscription(fixture.store, parsePosition('9223372036854775807'));
     await expect(beyond.ended).rejects.toBeInstanceOf(PositionBeyondHeadError);
     const head = await fixture.store.head();
+    expect(comparePositions(await fixture.store.end(), head)).toBeGreaterThanOrEqual(0);
     await expect(runSubscription(fixture.store, head, { maxBatch: 0 }).ended).rejects.toBeInstanceOf(
       TypeError,
     );

@@ -81,6 +81,10 @@ export function createEventStoreDbEventStore(options: EventStoreDbOptions): Even
       refuseIfClosed();
       return (await reader.end()).head;
     },
+    async end() {
+      refuseIfClosed();
+      return (await reader.end()).last;
+    },
     close() {
       end.abort();
       closing ??= Promise.all([appender.close(), reader.close()]).then(() => undefined);

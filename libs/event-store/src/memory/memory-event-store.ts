@@ -90,6 +90,10 @@ export function createMemoryEventStore(options: MemoryEventStoreOptions): EventS
       refuseIfClosed();
       return headOf(log);
     },
+    async end() {
+      refuseIfClosed();
+      return headOf(log);
+    },
     async close() {
       isClosed = true;
       log.appended.notifyAll();

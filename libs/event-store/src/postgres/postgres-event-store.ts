@@ -91,6 +91,10 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
       refuseIfClosed();
       return readHead(pool);
     },
+    async end() {
+      refuseIfClosed();
+      return readHead(pool);
+    },
     close() {
       sharedTail.close();
       closing ??= Promise.all([appender.close(), pool.end()]).then(() => undefined);
