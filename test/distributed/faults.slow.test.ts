@@ -13,6 +13,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { DistributedVault } from './distributed-vault.ts';
 import { ageKeys } from './aged-keys.ts';
+import { linesOf } from './log-lines.ts';
 import { crashPostgres } from './server-faults.ts';
 
 /** How long a store or the broker is stopped: 30 s with TEST_RUNS=full. */
@@ -162,6 +163,10 @@ describe('a vault of many processes under load', () => {
         await waitUntil(async () => (await lasting()) === 0, {
           timeoutMs: 90_000,
           what: 'the sweep of the key without an event',
+        }).catch(async (cause: unknown) => {
+          const noted = await pool.query('select * from housekeeping.key_sweep');
+          const told = linesOf(vault.vault.output()).filter(({ task }) => task !== undefined);
+          throw new Error(`not swept: ${JSON.stringify([noted.rows, told.slice(-20)])}`, { cause });
         });
         expect((await read(third.id)).body.data).toMatchObject({ number: third.number });
       } finally {
