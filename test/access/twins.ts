@@ -54,7 +54,7 @@ export interface Twins {
   holdReadings(): HeldReadings;
   /** From now on this is done before a sealed value of an entity is opened. */
   beforeOpening(hook?: (entity: string) => Promise<void>): void;
-  /** Ends entities that are past their time, as housekeeping does. */
+  /** Ends entities that are past their time, as housekeeping does, and waits for the read models. */
   sweep(): Promise<void>;
   close(): Promise<void>;
 }
@@ -224,6 +224,8 @@ export async function openTwins(): Promise<Twins> {
     beforeOpening: (hook) => void (beforeOpening = hook),
     async sweep() {
       await housekeeping.runOnce();
+      // Else one twin would still be known when the other is not.
+      if (!(await progress.waitFor(await store.head(), 20_000))) throw new Error('a read model stands still');
     },
     async close() {
       await server.stop(1000);
