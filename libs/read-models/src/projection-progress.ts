@@ -227,6 +227,8 @@ class Progress implements ProjectionProgress {
       connectionString: this.#options.connectionString,
       application_name: 'vault-progress',
       query_timeout: 5_000,
+      // Readers notify while checkpoints are read. Without it, pg warns when a third statement waits.
+      pipeline: true,
     };
     const channels = {
       projection_progress: (payload: string) => this.#onProgress(payload),

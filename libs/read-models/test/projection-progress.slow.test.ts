@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { Position } from '@token-vault/event-store';
 import { openListener } from '@token-vault/postgres';
 import { createTestDatabase, createTestPool, waitUntil } from '@token-vault/test-support';
@@ -103,6 +103,19 @@ describe('waiting for the read models', () => {
     expect(await progress.reach(at(8), long, ['log'])).toBe(true);
     expect(hurried).toEqual([at(7), at(8)]);
     await projector.end();
+  });
+
+  it('by many readers at once causes no warning of the driver', async () => {
+    const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
+    onTestFinished(() => warn.mockRestore());
+    const reached = Promise.all(
+      Array.from({ length: 20 }, (_, index) => progress.reach(at(6 + index), long)),
+    );
+    await progress.read();
+    await advance('tokens', 30);
+    await advance('log', 30);
+    expect((await reached).every(Boolean)).toBe(true);
+    expect(warn).not.toHaveBeenCalled();
   });
 
   it('compares positions as numbers of any size', async () => {
