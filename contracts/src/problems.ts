@@ -217,6 +217,13 @@ export class UnavailableError extends DomainError {
   }
 }
 
+/** 503: too many expressions wait for a worker. Whether an expression needs one depends on the data, so a guess counts this as a miss. */
+export class ExpressionsBusyError extends UnavailableError {
+  constructor() {
+    super('Too many expressions wait to be evaluated; try again.');
+  }
+}
+
 /**
  * 503 of a request that may have written events. Its detail says what holds, so the outcome is known: a revocation that is stored and not confirmed, a run
  * that was not started. Any other 503 after a write is {@link OutcomeUnknownError}.

@@ -9,6 +9,7 @@ export interface Statement {
   readonly kind:
     | 'application'
     | 'session'
+    | 'opened session'
     | 'console session'
     | 'tenant'
     | 'token'
@@ -36,7 +37,7 @@ export function signatureOf(event: { readonly data: object; readonly revision: n
 }
 
 /** JSON with properties sorted by name: `jsonb` of Postgres does not keep the original order. */
-function canonical(value: unknown): string {
+export function canonical(value: unknown): string {
   return JSON.stringify(value, (_key, each: unknown) =>
     typeof each === 'object' && each !== null && !Array.isArray(each)
       ? Object.fromEntries(Object.entries(each).sort(([one], [other]) => (one < other ? -1 : 1)))
@@ -44,7 +45,7 @@ function canonical(value: unknown): string {
   );
 }
 
-interface StatedGrants {
+export interface StatedGrants {
   readonly permissions: readonly string[];
   readonly rules: readonly object[];
 }
@@ -79,46 +80,6 @@ export const applicationStatement = (application: StatedApplication): Statement 
     application.expiresAt ?? '',
     ...statedKeys(application),
   ],
-});
-
-/** The grants of an authorised session; an unauthorised session has none. */
-export interface StatedSession extends StatedGrants {
-  readonly id: string;
-  readonly applicationId: string;
-  readonly keyHash: string;
-  readonly authorizedBy: string;
-  readonly expiresAt: string;
-  /** The keys by which the two applications opened and authorised it. A session of an older release has none, and is not valid. */
-  readonly openerKeyHash: string | null | undefined;
-  readonly authorizerKeyHash: string | null | undefined;
-}
-
-export const sessionStatement = (session: StatedSession): Statement => ({
-  kind: 'session',
-  texts: [
-    session.id,
-    session.applicationId,
-    session.keyHash,
-    session.authorizedBy,
-    canonical(session.permissions),
-    canonical(session.rules),
-    session.expiresAt,
-    session.openerKeyHash ?? '',
-    session.authorizerKeyHash ?? '',
-  ],
-});
-
-export interface StatedConsoleSession {
-  readonly id: string;
-  readonly secretHash: string;
-  readonly members: readonly object[];
-  readonly endsAt: string;
-  readonly expiresAt: string;
-}
-
-export const consoleSessionStatement = (session: StatedConsoleSession): Statement => ({
-  kind: 'console session',
-  texts: [session.id, session.secretHash, canonical(session.members), session.endsAt, session.expiresAt],
 });
 
 export interface StatedTenant {

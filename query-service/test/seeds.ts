@@ -2,12 +2,14 @@ import type { Principal } from '@token-vault/access';
 import { randomBytes, randomUUID } from 'node:crypto';
 import {
   ApplicationCreated,
+  applicationStatement,
   ProxyCreated,
   proxyStatement,
   ReactorCreated,
   reactorStatement,
   streams,
   TenantCreated,
+  tenantStatement,
   TokenCreated,
   TokenDeleted,
   tokenStatementOf,
@@ -125,26 +127,28 @@ function createEntitySeeds({
     async tenant(settings = {}) {
       const id = randomUUID();
       await keyRing.createTenantKeys(id);
-      await append(id, streams.tenant(id), TenantCreated, {
-        tenant_id: id,
-        name: 'Acme',
-        plan: 'standard',
-        settings,
-      });
+      const statement = tenantStatement({ plan: 'standard', settings, acceptsUnsigned: false });
+      const signature = (await keyRing.hashes(id)).sign(statement, 0);
+      const data = { tenant_id: id, name: 'Acme', plan: 'standard' as const, settings, signature };
+      await append(id, streams.tenant(id), TenantCreated, data);
       return id;
     },
 
     async application(tenantId, seed = {}) {
       const id = seed.application_id ?? randomUUID();
-      await append(tenantId, streams.application(tenantId, id), ApplicationCreated, {
+      const content = {
         name: 'Backend',
-        type: 'private',
+        type: 'private' as const,
         key_hash: randomBytes(32).toString('hex'),
-        permissions: ['token:read'],
+        permissions: ['token:read' as const],
         rules: [],
         ...seed,
-        application_id: id,
-      });
+      };
+      const { key_hash: keyHash, expires_at: expiresAt } = content;
+      const statement = applicationStatement({ id, ...content, keyHash, keyId: null, keys: [], expiresAt });
+      const signature = (await keyRing.hashes(tenantId)).sign(statement, 0);
+      const data = { ...content, application_id: id, signature };
+      await append(tenantId, streams.application(tenantId, id), ApplicationCreated, data);
       return id;
     },
 

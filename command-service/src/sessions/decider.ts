@@ -79,6 +79,7 @@ function authorize(state: SessionState, command: Authorize): Fact[] {
   const isKnown =
     (state.kind === 'open' || state.kind === 'authorized') &&
     state.openerKeyHash !== undefined &&
+    !(state.kind === 'open' && state.signature === undefined) &&
     equalHashes(state.nonceHash, command.nonceHash);
   if (!isKnown || isOver(state, command.now)) throw new NotFoundError('The nonce');
   if (state.kind === 'authorized') {

@@ -1,9 +1,11 @@
 import {
   type AccessRule,
+  openedSessionStatement,
   type Permission,
   type sessionEvents,
   sessionStatement,
   signatureOf,
+  type Statement,
   type TypeIn,
 } from '@token-vault/contracts';
 import { evolveBy } from '@token-vault/event-store';
@@ -25,7 +27,11 @@ interface SessionDetails {
 export type SessionState =
   | { readonly kind: 'absent' }
   | { readonly kind: 'ended' }
-  | ({ readonly kind: 'open' } & SessionDetails)
+  | ({
+      readonly kind: 'open';
+      /** Undefined for a session of an older release. */
+      readonly signature: string | undefined;
+    } & SessionDetails)
   | ({
       readonly kind: 'authorized';
       readonly authorizedBy: string;
@@ -38,15 +44,19 @@ export type SessionState =
 export const initialState: SessionState = { kind: 'absent' };
 
 export const evolve = evolveBy<SessionState, TypeIn<typeof sessionEvents>>({
-  SessionOpened: (_before, { data }) => ({
-    kind: 'open',
-    id: data.session_id,
-    applicationId: data.application_id,
-    keyHash: data.key_hash,
-    nonceHash: data.nonce_hash,
-    openerKeyHash: data.opener_key_hash,
-    expiresAt: data.expires_at,
-  }),
+  SessionOpened(_before, event) {
+    const { data } = event;
+    return {
+      kind: 'open',
+      id: data.session_id,
+      applicationId: data.application_id,
+      keyHash: data.key_hash,
+      nonceHash: data.nonce_hash,
+      openerKeyHash: data.opener_key_hash,
+      expiresAt: data.expires_at,
+      signature: signatureOf(event),
+    };
+  },
   SessionAuthorized(state, event) {
     if (state.kind !== 'open') return state;
     const { data } = event;
@@ -68,8 +78,12 @@ export function isOver(state: SessionState, now: Date): boolean {
   return 'expiresAt' in state && Date.parse(state.expiresAt) <= now.getTime();
 }
 
-/** Only an authorized session has rights, so only that state is signed. */
+function statementOf(state: SessionState): Statement | undefined {
+  if (state.kind === 'open') return openedSessionStatement(state);
+  return state.kind === 'authorized' ? sessionStatement(state) : undefined;
+}
+
 export const sessionSigner: Signer<SessionState> = {
-  statementOf: (state) => (state.kind === 'authorized' ? sessionStatement(state) : undefined),
-  signatureOf: (state) => (state.kind === 'authorized' ? state.signature : undefined),
+  statementOf,
+  signatureOf: (state) => ('signature' in state ? state.signature : undefined),
 };

@@ -63,7 +63,10 @@ const openedBefore = {
   nonce_hash: nonceHash,
   expires_at: nonceEnd.toISOString(),
 };
-const opened = fact(SessionOpened, { ...openedBefore, opener_key_hash: openerKeyHash });
+const signature = `m1.0.${'S'.repeat(22)}`;
+/** As the decider makes it; signed as the log has it. */
+const toOpen = fact(SessionOpened, { ...openedBefore, opener_key_hash: openerKeyHash });
+const opened = fact(SessionOpened, { ...openedBefore, opener_key_hash: openerKeyHash, signature });
 const authorized = (expiresAt: Date, rules: AccessRule[] = [], permissions: Permission[] = ['token:read']) =>
   fact(SessionAuthorized, {
     session_id: id,
@@ -81,7 +84,7 @@ describe('opening a session', () => {
   it('records hashes of its key and nonce, and of the key by which it is opened', () =>
     given()
       .when({ ...open, expiresAt: nonceEnd.toISOString() })
-      .then(opened));
+      .then(toOpen));
   it('is refused where there is one', () =>
     given(opened)
       .when({ ...open, expiresAt: nonceEnd.toISOString() })
@@ -103,8 +106,14 @@ describe('authorizing a session', () => {
     given(opened)
       .when(authorize({ nonceHash: 'c'.repeat(64) }))
       .thenRefused({ code: 'not_found' }));
-  it('does not find a session of an older release, which lacks the hash of the key that opened it', () =>
-    given(fact(SessionOpened, openedBefore)).when(authorize()).thenRefused({ code: 'not_found' }));
+  it.each([
+    ['the hash of the key that opened it', { signature }],
+    ['a signature', { opener_key_hash: openerKeyHash }],
+  ])('does not find a session of an older release, which lacks %s', (_, data) =>
+    given(fact(SessionOpened, { ...openedBefore, ...data }))
+      .when(authorize())
+      .thenRefused({ code: 'not_found' }),
+  );
   it('works once', () =>
     given(opened, hour).when(authorize()).thenRefused({ code: 'session_already_authorized' }));
   it('does not reveal to a request without the nonce that it was used', () =>

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
-import { streams, type OperationId } from '@token-vault/contracts';
+import { SessionOpened, streams, type DataOf, type OperationId } from '@token-vault/contracts';
 import { hashApiKey } from '@token-vault/crypto';
+import { createRequestContext } from '@token-vault/operations';
 import { describe, expect, it } from 'vitest';
 import { anyone, refusal, useVault, type TestVault } from '../tokens/vault.ts';
 
@@ -65,6 +66,19 @@ describe('a session', () => {
       { opener_key_hash: opener.keyHash },
       { authorizer_key_hash: authorizer.keyHash },
     ]);
+  });
+
+  it('that an attacker has written into the log is not authorized', async () => {
+    const opener = as({ applicationType: 'public' });
+    await open(opener);
+    const genuine = (await vault.events()).at(-1)?.data as DataOf<'SessionOpened'>;
+    const id = randomUUID();
+    const nonce = `${id}.${'n'.repeat(32)}`;
+    const hashes = { key_hash: hashApiKey('a key of the attacker'), nonce_hash: hashApiKey(nonce) };
+    const context = createRequestContext({ principal: opener, traceId: 'attacker', now: vault.clock.now() });
+    const forged = context.event(SessionOpened, { ...genuine, ...hashes, session_id: id });
+    await vault.log.append(streams.session(opener.tenant.id, id), [forged], 'any');
+    await expect(authorize({ nonce })).rejects.toMatchObject({ code: 'record_altered', status: 500 });
   });
 
   it('is authorized by one of many who try at once', async () => {

@@ -124,8 +124,10 @@ export const SessionOpened = defineEvent(
     expires_at: moment,
     /** Version 2 added the hash of the key by which the application opened the session. The session ends when that key does. */
     opener_key_hash: keyHash.optional(),
+    /** Version 3 is signed. */
+    signature,
   }),
-  [unchanged],
+  [unchanged, unchanged],
 );
 export const SessionAuthorized = defineEvent(
   'SessionAuthorized',

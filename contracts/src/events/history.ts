@@ -111,4 +111,5 @@ export const eventHistory: readonly (readonly string[])[] = [
   ['FingerprintClaimed.v2'],
   ['TokenKeysAbandoned.v1'],
   ['KeysAbandoned.v1'],
+  ['SessionOpened.v3'],
 ];

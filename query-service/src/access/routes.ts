@@ -8,16 +8,13 @@ import {
   tokenPermissions,
 } from '@token-vault/contracts';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
-import type { Pool } from 'pg';
-import { findApplication, listApplications, type ApplicationRow } from '../applications/queries.ts';
-import type { FairReads } from '../fair-reads.ts';
+import { createApplications, type ApplicationRow, type ApplicationSources } from '../applications/queries.ts';
 import { createTokenLookup } from '../tokens/lookup.ts';
+import { requireSignedRows } from '../tokens/signed-rows.ts';
 import { isExpired, type TokenRow } from '../tokens/row.ts';
 import { listContainers } from './queries.ts';
 
-export interface AccessDependencies {
-  readonly pool: Pool;
-  readonly reads: FairReads;
+export interface AccessDependencies extends ApplicationSources {
   readonly audit: AuditTrail;
 }
 
@@ -60,11 +57,11 @@ function explanation(row: ApplicationRow, { id, type, container }: TokenRow, con
 }
 
 /** The access matrix: decisions of libs/access for all applications and containers. */
-export function createAccessHandlers({
-  pool,
-  reads,
-  audit,
-}: AccessDependencies): Pick<HandlersOf<'query'>, 'getAccessMatrix' | 'explainAccess'> {
+export function createAccessHandlers(
+  dependencies: AccessDependencies,
+): Pick<HandlersOf<'query'>, 'getAccessMatrix' | 'explainAccess'> {
+  const { pool, reads, keyRing, audit } = dependencies;
+  const applications = createApplications(dependencies);
   const findToken = createTokenLookup(pool);
 
   return {
@@ -73,7 +70,7 @@ export function createAccessHandlers({
       const reader = reads.of(tenantId);
       const [found, { pagination, data }] = await Promise.all([
         listContainers(reader, tenantId, query.container),
-        listApplications(reader, { tenantId, now: context.now }, { ids: query.id, types: query.type }, query),
+        applications.list({ tenantId, now: context.now }, { ids: query.id, types: query.type }, query),
       ]);
       const containers = found.slice(0, maxMatrixContainers);
       await recordApplications(
@@ -91,11 +88,12 @@ export function createAccessHandlers({
       const { principal, now } = context;
       // The answer reveals that a token exists, and its container. A reader of the log can see every token there.
       if (!can(principal, 'log:read')) throw new ForbiddenError('The caller lacks the permission log:read.');
-      const row = await findApplication(pool, principal.tenant.id, params.id, now);
+      const row = await applications.find({ tenantId: principal.tenant.id, now }, params.id);
       if (!row) throw new NotFoundError('Application');
       await recordApplications(audit, context, 'read', [row.id]);
       const token = await findToken(principal.tenant.id, query.token_id);
       if (!token || isExpired(token, now)) throw new NotFoundError('Token');
+      await requireSignedRows(keyRing, principal.tenant, [token]);
       await audit.record(context, EntitiesRead, {
         entity_type: entityTypeOfToken(token.type),
         operation: 'read',

@@ -1,11 +1,11 @@
 import { findLastUses } from '@token-vault/authentication';
 import { EntitiesRead, NotFoundError, type ApplicationKey } from '@token-vault/contracts';
 import type { HandlersOf, RequestContext } from '@token-vault/operations';
-import { findKeys, type KeysRow, type StoredKey } from './queries.ts';
+import { createApplications, type ApplicationRow, type StoredKey } from './queries.ts';
 import type { ApplicationDependencies } from './routes.ts';
 
 /** Live keys, the main one first, the others by age. */
-function liveKeys(row: KeysRow, now: Date): readonly StoredKey[] {
+function liveKeys(row: ApplicationRow, now: Date): readonly StoredKey[] {
   const { id, key_hash: hash, key_id: keyId, key_created_at: createdAt } = row;
   const main = hash === null ? [] : [{ id: keyId ?? id, hash, created_at: createdAt.toISOString() }];
   return [...main, ...row.keys.filter((key) => isLive(key, now))];
@@ -27,15 +27,14 @@ export const presentKeys = (
     last_used_at: lastUses.get(hash),
   }));
 
-export function createKeyHandlers({
-  pool,
-  audit,
-}: Pick<ApplicationDependencies, 'pool' | 'audit'>): Pick<
-  HandlersOf<'query'>,
-  'listApplicationKeys' | 'getApplicationKey'
-> {
+export function createKeyHandlers(
+  dependencies: ApplicationDependencies,
+): Pick<HandlersOf<'query'>, 'listApplicationKeys' | 'getApplicationKey'> {
+  const { pool, audit } = dependencies;
+  const applications = createApplications(dependencies);
+
   async function showKeys(id: string, context: RequestContext): Promise<ApplicationKey[]> {
-    const row = await findKeys(pool, context.principal.tenant.id, id, context.now);
+    const row = await applications.find({ tenantId: context.principal.tenant.id, now: context.now }, id);
     if (!row) throw new NotFoundError('Application');
     await audit.record(context, EntitiesRead, {
       entity_type: 'application',

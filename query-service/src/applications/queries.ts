@@ -1,11 +1,26 @@
-import { aliased, type AccessRule, type ApplicationType, type Permission } from '@token-vault/contracts';
+import {
+  aliased,
+  applicationStatement,
+  type AccessRule,
+  type ApplicationType,
+  type Permission,
+} from '@token-vault/contracts';
+import type { KeyRing } from '@token-vault/crypto';
 import type { Knex } from 'knex';
 import type { Pool } from 'pg';
-import type { Reader } from '../fair-reads.ts';
+import type { FairReads, Reader } from '../fair-reads.ts';
 import { listNewest, type Page, type PageRequest } from '../paging.ts';
+import { requireSigned, type SignedRow } from '../signed-rows.ts';
 import { allOf, db, isOneOf, sql } from '../statements.ts';
 
-/** A row of the read model `applications`, without the hash of the key. */
+export interface StoredKey {
+  readonly id: string;
+  readonly hash: string;
+  readonly created_at: string;
+  readonly expires_at?: string;
+}
+
+/** A row of the read model `applications`. Its hashes of keys are never shown. */
 export interface ApplicationRow {
   readonly tenant_id: string;
   readonly id: string;
@@ -19,6 +34,13 @@ export interface ApplicationRow {
   readonly modified_at: Date | null;
   readonly expires_at: Date | null;
   readonly expires_at_text: string | null;
+  /** Null when the main key was deleted. */
+  readonly key_hash: string | null;
+  readonly key_id: string | null;
+  readonly key_created_at: Date;
+  /** All keys except the main one. */
+  readonly keys: readonly StoredKey[];
+  readonly signature: string | null;
 }
 
 const a = aliased('applications', 'application', 'a');
@@ -36,60 +58,67 @@ const columns = [
   a.modified_at,
   a.expires_at,
   a.expires_at_text,
+  a.key_hash,
+  a.key_id,
+  a.key_created_at,
+  a.keys,
+  a.signature,
 ];
 
-export interface ApplicationFilters {
+interface ApplicationFilters {
   readonly ids: readonly string[];
   readonly types: readonly ApplicationType[];
 }
 
 /** An expired application is treated as absent from the instant of its expiry. The present instant and `)` follow this text. */
 const isNotExpired = `(${a.expires_at} is null or ${a.expires_at} >`;
-const byId = `from ${a.source} where ${a.tenant_id} = $1 and ${isNotExpired} $2) and ${a.id} = $3`;
+const find = {
+  name: 'find_application',
+  text: `select ${columns.join(', ')} from ${a.source} where ${a.tenant_id} = $1 and ${isNotExpired} $2) and ${a.id} = $3`,
+};
 
-export async function findApplication(
-  pool: Pool,
-  tenantId: string,
-  id: string,
-  now: Date,
-): Promise<ApplicationRow | undefined> {
-  const text = `select ${columns.join(', ')} ${byId}`;
-  const values = [tenantId, now, id];
-  return (await pool.query<ApplicationRow>({ name: 'find_application', text, values })).rows[0];
+interface Tenant {
+  readonly tenantId: string;
+  readonly now: Date;
 }
 
-export interface StoredKey {
-  readonly id: string;
-  readonly hash: string;
-  readonly created_at: string;
-  readonly expires_at?: string;
+export interface Applications {
+  /** An application of the tenant. @throws AlteredRecordError */
+  find(tenant: Tenant, id: string): Promise<ApplicationRow | undefined>;
+  /** A page of the tenant's applications, newest first. @throws AlteredRecordError */
+  list(tenant: Tenant, filters: ApplicationFilters, page: PageRequest): Promise<Page<ApplicationRow>>;
 }
 
-export interface KeysRow {
-  readonly id: string;
-  readonly key_hash: string | null;
-  readonly key_id: string | null;
-  readonly key_created_at: Date;
-  /** All keys except the main one. */
-  readonly keys: readonly StoredKey[];
+export interface ApplicationSources {
+  readonly pool: Pool;
+  readonly reads: FairReads;
+  readonly keyRing: Pick<KeyRing, 'hashes'>;
 }
 
-/** The keys of an application, by their hashes. */
-export async function findKeys(
-  pool: Pool,
-  tenantId: string,
-  id: string,
-  now: Date,
-): Promise<KeysRow | undefined> {
-  const text = `select ${a.id}, ${a.key_hash}, ${a.key_id}, ${a.key_created_at}, ${a.keys} ${byId}`;
-  const values = [tenantId, now, id];
-  return (await pool.query<KeysRow>({ name: 'find_application_keys', text, values })).rows[0];
+/** Finds applications. Every row is checked against its signature, so no altered one is shown. */
+export function createApplications({ pool, reads, keyRing }: ApplicationSources): Applications {
+  return {
+    async find({ tenantId, now }, id) {
+      const { rows } = await pool.query<ApplicationRow>({ ...find, values: [tenantId, now, id] });
+      await requireSigned(keyRing, tenantId, rows.map(signed));
+      return rows[0];
+    },
+    async list({ tenantId, now }, filters, page) {
+      const found = await readPage(reads.of(tenantId), { tenantId, now }, filters, page);
+      await requireSigned(keyRing, tenantId, found.data.map(signed));
+      return found;
+    },
+  };
 }
 
-/** A tenant's applications, newest first. */
-export function listApplications(
+function signed(row: ApplicationRow): SignedRow {
+  const { key_hash: keyHash, key_id: keyId, expires_at_text: expiresAt, signature } = row;
+  return { statement: applicationStatement({ ...row, keyHash, keyId, expiresAt }), signature };
+}
+
+function readPage(
   reader: Reader,
-  { tenantId, now }: { readonly tenantId: string; readonly now: Date },
+  { tenantId, now }: Tenant,
   { ids, types }: ApplicationFilters,
   page: PageRequest,
 ): Promise<Page<ApplicationRow>> {

@@ -1,13 +1,9 @@
 import { EntitiesRead, NotFoundError, type Application } from '@token-vault/contracts';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
-import type { Pool } from 'pg';
-import type { FairReads } from '../fair-reads.ts';
 import { describePermissions } from './permissions.ts';
-import { findApplication, listApplications, type ApplicationRow } from './queries.ts';
+import { createApplications, type ApplicationRow, type ApplicationSources } from './queries.ts';
 
-export interface ApplicationDependencies {
-  readonly pool: Pool;
-  readonly reads: FairReads;
+export interface ApplicationDependencies extends ApplicationSources {
   readonly audit: AuditTrail;
 }
 
@@ -16,13 +12,12 @@ type ApplicationQueries = Pick<
   'getApplication' | 'getApplicationByKey' | 'listApplications' | 'listPermissions'
 >;
 
-export function createApplicationHandlers({
-  pool,
-  reads,
-  audit,
-}: ApplicationDependencies): ApplicationQueries {
+export function createApplicationHandlers(dependencies: ApplicationDependencies): ApplicationQueries {
+  const { audit } = dependencies;
+  const applications = createApplications(dependencies);
+
   async function get(id: string, context: RequestContext): Promise<{ body: Application }> {
-    const row = await findApplication(pool, context.principal.tenant.id, id, context.now);
+    const row = await applications.find({ tenantId: context.principal.tenant.id, now: context.now }, id);
     if (!row) throw new NotFoundError('Application');
     await audit.record(context, EntitiesRead, {
       entity_type: 'application',
@@ -41,8 +36,7 @@ export function createApplicationHandlers({
     async listApplications({ query }, context) {
       const { tenant } = context.principal;
       const filters = { ids: query.id, types: query.type };
-      const { pagination, data } = await listApplications(
-        reads.of(tenant.id),
+      const { pagination, data } = await applications.list(
         { tenantId: tenant.id, now: context.now },
         filters,
         query,

@@ -1,6 +1,5 @@
 import { findLastUses } from '@token-vault/authentication';
 import {
-  AlteredRecordError,
   EntitiesRead,
   NotFoundError,
   proxyStatement,
@@ -10,23 +9,23 @@ import {
 import type { HandlersOf, RequestContext } from '@token-vault/operations';
 import { isLive, presentKeys } from '../applications/keys.ts';
 import { openConfiguration } from '../reactors/configuration.ts';
-import { applicationOf, hashesOf, type ReactorDependencies } from '../reactors/routes.ts';
+import { applicationOf, type ReactorDependencies } from '../reactors/routes.ts';
+import { requireSigned, type SignedRow } from '../signed-rows.ts';
 import { findProxy, listProxies, type ProxyRow } from './queries.ts';
 
 type ProxyQueries = Pick<HandlersOf<'query'>, 'getProxy' | 'listProxies'>;
 
-/**
- * The signature covers every field that decides about access. Otherwise an administrator could read a row that an attacker has altered and
- * write it back, and the vault would sign it (ADR 20).
- */
-const statementOf = (row: ProxyRow) =>
-  proxyStatement({
+/** The signature covers every field that decides about access. */
+const signed = (row: ProxyRow): SignedRow => ({
+  statement: proxyStatement({
     ...row,
     requestCode: row.request_code,
     responseCode: row.response_code,
     requireAuth: row.require_auth,
     applicationId: row.application_id,
-  });
+  }),
+  signature: row.signature,
+});
 
 export function createProxyHandlers({ pool, reads, keyRing, audit }: ReactorDependencies): ProxyQueries {
   /** A configuration holds credentials of third parties, so it is recorded before it is shown, as token data is. */
@@ -35,9 +34,7 @@ export function createProxyHandlers({ pool, reads, keyRing, audit }: ReactorDepe
     context: RequestContext,
     operation: 'read' | 'list',
   ): Promise<Proxy[]> {
-    const hashes = await hashesOf(keyRing, context.principal.tenant.id);
-    if (hashes && rows.some((row) => !hashes.isSigned(statementOf(row), row.signature)))
-      throw new AlteredRecordError('proxy');
+    await requireSigned(keyRing, context.principal.tenant.id, rows.map(signed));
     const [shown] = await Promise.all([
       openAll({ pool, keyRing }, rows, context.now),
       audit.record(context, EntitiesRead, {

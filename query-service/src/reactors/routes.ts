@@ -1,14 +1,9 @@
-import {
-  AlteredRecordError,
-  EntitiesRead,
-  NotFoundError,
-  reactorStatement,
-  type Reactor,
-} from '@token-vault/contracts';
-import { isErased, type KeyRing, type TenantHashes } from '@token-vault/crypto';
+import { EntitiesRead, NotFoundError, reactorStatement, type Reactor } from '@token-vault/contracts';
+import type { KeyRing } from '@token-vault/crypto';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
 import type { Pool } from 'pg';
 import type { FairReads } from '../fair-reads.ts';
+import { requireSigned, type SignedRow } from '../signed-rows.ts';
 import { openConfiguration } from './configuration.ts';
 import { findReactor, listReactors, type ReactorRow } from './queries.ts';
 
@@ -19,19 +14,6 @@ export interface ReactorDependencies {
   readonly audit: AuditTrail;
 }
 
-/** Undefined when the tenant was deleted meanwhile: then no configuration of it can be opened. */
-export async function hashesOf(
-  keyRing: Pick<KeyRing, 'hashes'>,
-  tenantId: string,
-): Promise<TenantHashes | undefined> {
-  try {
-    return await keyRing.hashes(tenantId);
-  } catch (error) {
-    if (isErased(error)) return undefined;
-    throw error;
-  }
-}
-
 /** The application as answers show it. Its name and type are unset when it is deleted or expired. */
 export const applicationOf = ({
   application_id: id,
@@ -40,16 +22,10 @@ export const applicationOf = ({
 }: Pick<ReactorRow, 'application_id' | 'application_name' | 'application_type'>): Reactor['application'] =>
   id === null ? undefined : { id, name: name ?? undefined, type: type ?? undefined };
 
-/**
- * The signature is checked here. Otherwise an administrator could read a row that an attacker has altered and write it back, and the vault
- * would sign it (ADR 20).
- */
-function requireSigned(rows: readonly ReactorRow[], hashes: TenantHashes | undefined): void {
-  for (const row of rows) {
-    const statement = reactorStatement({ ...row, applicationId: row.application_id });
-    if (hashes?.isBelieved(statement, row.signature) === false) throw new AlteredRecordError('reactor');
-  }
-}
+const signed = (row: ReactorRow): SignedRow => ({
+  statement: reactorStatement({ ...row, applicationId: row.application_id }),
+  signature: row.signature,
+});
 
 type ReactorQueries = Pick<HandlersOf<'query'>, 'getReactor' | 'listReactors'>;
 
@@ -60,7 +36,7 @@ export function createReactorHandlers({ pool, reads, keyRing, audit }: ReactorDe
     context: RequestContext,
     operation: 'read' | 'list',
   ): Promise<Reactor[]> {
-    requireSigned(rows, await hashesOf(keyRing, context.principal.tenant.id));
+    await requireSigned(keyRing, context.principal.tenant.id, rows.map(signed));
     const entityIds = rows.map(({ id }) => id);
     const [shown] = await Promise.all([
       Promise.all(rows.map(showOne)),

@@ -11,12 +11,15 @@ export interface TenantRow {
   readonly created_at: Date;
   readonly modified_at: Date | null;
   readonly modified_by: string | null;
+  readonly accepts_unsigned: boolean;
+  readonly signature: string | null;
 }
 
 const t = aliased('tenants', 'tenant', 't');
 const byId = {
   name: 'find_tenant',
-  text: `select ${t.id}, ${t.name}, ${t.plan}, ${t.settings}, ${t.created_at}, ${t.modified_at}, ${t.modified_by}
+  text: `select ${t.id}, ${t.name}, ${t.plan}, ${t.settings}, ${t.created_at}, ${t.modified_at}, ${t.modified_by},
+      ${t.accepts_unsigned}, ${t.signature}
     from ${t.source} where ${t.id} = $1 and not ${t.is_deleted}`,
 };
 const secretById = `select ${t.webhook_secret} from ${t.source} where ${t.id} = $1 and not ${t.is_deleted}`;

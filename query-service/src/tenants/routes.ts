@@ -1,14 +1,15 @@
-import { EntitiesRead, NotFoundError, type UsageReport } from '@token-vault/contracts';
+import { EntitiesRead, NotFoundError, tenantStatement, type UsageReport } from '@token-vault/contracts';
 import { isErased, type KeyRing, type SealedValue, type Secret } from '@token-vault/crypto';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
 import type { Pool } from 'pg';
 import type { FairReads, Reader } from '../fair-reads.ts';
+import { requireSigned } from '../signed-rows.ts';
 import { countActiveTokens, countTokensByType, findTenant, findWebhookSecret } from './queries.ts';
 
 export interface TenantDependencies {
   readonly pool: Pool;
   readonly reads: FairReads;
-  readonly keyRing: Pick<KeyRing, 'open'>;
+  readonly keyRing: Pick<KeyRing, 'hashes' | 'open'>;
   readonly audit: AuditTrail;
 }
 
@@ -26,13 +27,16 @@ export function createTenantHandlers({ pool, reads, keyRing, audit }: TenantDepe
     async getTenant(_input, context) {
       const row = await findTenant(pool, context.principal.tenant.id);
       if (!row) throw new NotFoundError('Tenant');
+      const { plan, settings, accepts_unsigned: acceptsUnsigned, signature } = row;
+      const statement = tenantStatement({ plan, settings, acceptsUnsigned });
+      await requireSigned(keyRing, row.id, [{ statement, signature }]);
       await record(context, row.id);
       return {
         body: {
           id: row.id,
           name: row.name,
-          plan: row.plan,
-          settings: row.settings,
+          plan,
+          settings,
           created_at: row.created_at.toISOString(),
           modified_at: row.modified_at?.toISOString(),
           modified_by: row.modified_by ?? undefined,

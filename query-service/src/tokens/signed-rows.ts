@@ -1,6 +1,7 @@
 import type { TenantContext } from '@token-vault/access';
 import { AlteredRecordError, tokenStatement } from '@token-vault/contracts';
-import { isErased, type KeyRing, type TenantHashes } from '@token-vault/crypto';
+import type { KeyRing } from '@token-vault/crypto';
+import { requireSigned } from '../signed-rows.ts';
 import type { TokenRow } from './row.ts';
 
 /**
@@ -14,19 +15,9 @@ export async function requireSignedRows(
   tenant: Pick<TenantContext, 'id'>,
   rows: readonly TokenRow[],
 ): Promise<void> {
-  if (rows.length === 0) return;
-  let hashes: TenantHashes;
-  try {
-    hashes = await keyRing.hashes(tenant.id);
-  } catch (error) {
-    // The tenant was deleted meanwhile, so nothing of it can be opened.
-    if (isErased(error)) return;
-    throw error;
-  }
-  for (const row of rows) {
-    if (!hashes.isBelieved(statementOf(row), row.signature) || !isTimeOf(row))
-      throw new AlteredRecordError('token');
-  }
+  const signed = rows.map((row) => ({ statement: statementOf(row), signature: row.signature }));
+  await requireSigned(keyRing, tenant.id, signed);
+  if (!rows.every(isTimeOf)) throw new AlteredRecordError('token');
 }
 
 const statementOf = (row: TokenRow) =>

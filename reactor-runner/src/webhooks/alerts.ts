@@ -74,7 +74,7 @@ async function attempt(
       if (present.securityUrl !== url) throw new UrlChangedError();
       return present.secrets;
     };
-    const body = JSON.stringify({ type: 'break_glass', id, ...content });
+    const body = JSON.stringify({ ...content, type: 'break_glass', id });
     const { trace_id: traceId } = content;
     const webhook = { tenantId, id, traceId, url, body, contentType: 'application/json', secrets };
     const reason = await sendWebhook(dependencies, webhook);

@@ -6,6 +6,8 @@ let vault: Vault;
 let tenantId: string;
 let id: string;
 let proxyId: string;
+let applicationId: string;
+let tokenId: string;
 beforeAll(async () => {
   vault = await setUpVault();
 });
@@ -13,6 +15,8 @@ beforeEach(async () => {
   tenantId = await vault.tenant();
   id = await vault.reactor(tenantId, { configuration: { KEY: 'value' } });
   proxyId = await vault.proxy(tenantId, { KEY: 'value' });
+  applicationId = await vault.application(tenantId);
+  tokenId = await vault.token(tenantId);
   await vault.settle();
 });
 afterAll(() => vault.end());
@@ -22,7 +26,7 @@ const list = () => vault.call<{ data: Reactor[] }>('listReactors', managerOf(ten
 
 async function write(sql: string): Promise<void> {
   const client = await vault.pool.connect();
-  await client.query('set search_path = rm_reactors, rm_proxies');
+  await client.query('set search_path = rm_reactors, rm_proxies, rm_applications, rm_tenants, rm_tokens');
   await client.query(sql, [tenantId]);
   client.release(true);
 }
@@ -77,4 +81,77 @@ it.each([
   const altered = { code: 'record_altered', status: 500 };
   await expect(getProxy()).rejects.toMatchObject(altered);
   await expect(listProxies()).rejects.toMatchObject(altered);
+});
+
+/** Every answer that shows an application. */
+const shownApplications = (ofTenant = tenantId) => {
+  const params = { id: applicationId };
+  return (
+    [
+      ['getApplication', { params }],
+      ['listApplications', {}],
+      ['listApplicationKeys', { params }],
+      ['getApplicationKey', { params: { ...params, key_id: applicationId } }],
+      ['getAccessMatrix', {}],
+      ['explainAccess', { params, query: { token_id: tokenId } }],
+    ] as const
+  ).map(([operation, request]) => {
+    const caller = { ...managerOf(ofTenant), permissions: ['application:read', 'log:read'] as const };
+    return vault.call(operation, { ...caller, permissions: [...caller.permissions] }, request);
+  });
+};
+
+const refused = { status: 'rejected', reason: { code: 'record_altered', status: 500 } };
+
+async function allAreRefused(shown: readonly Promise<unknown>[]): Promise<void> {
+  const outcomes = await Promise.allSettled(shown);
+  expect(outcomes).toMatchObject(Array.from(outcomes, () => refused));
+}
+
+it('applications are shown as they were stored', async () => {
+  const shown = await Promise.all(shownApplications());
+  expect(JSON.stringify(shown[0])).toContain(applicationId);
+});
+
+const grant = `[{"priority":1,"container":"/","transform":"reveal","permissions":["token:read"]}]`;
+
+it.each([
+  ['the rules', `update application set rules = '${grant}' where tenant_id = $1`],
+  ['the permissions', `update application set permissions = '["token:update"]' where tenant_id = $1`],
+  ['the type', `update application set type = 'management' where tenant_id = $1`],
+  ['the hash of its key', `update application set key_hash = repeat('a', 64) where tenant_id = $1`],
+  ['the end', `update application set expires_at_text = '2100-01-01T00:00:00Z' where tenant_id = $1`],
+  ['the signature', `update application set signature = null where tenant_id = $1`],
+])('an application with %s changed in the database is shown in no answer', async (_what, sql) => {
+  await write(sql);
+  await allAreRefused(shownApplications());
+});
+
+it('an application whose row was moved to another tenant is shown in no answer there', async () => {
+  const other = await vault.tenant();
+  await vault.settle();
+  await vault.pool.query('update rm_applications.application set tenant_id = $1 where id = $2', [
+    other,
+    applicationId,
+  ]);
+  await allAreRefused(shownApplications(other));
+});
+
+it.each([
+  [
+    'the settings',
+    `update tenant set settings = '{"proxy_destinations":"https://evil.example"}' where id = $1`,
+  ],
+  ['the plan', `update tenant set plan = 'enterprise' where id = $1`],
+])('a tenant with %s changed in the database is not shown', async (_what, sql) => {
+  await write(sql);
+  await expect(vault.call('getTenant', managerOf(tenantId))).rejects.toMatchObject({
+    code: 'record_altered',
+  });
+});
+
+it('the access to a token with a container changed in the database is not explained', async () => {
+  await write(`update token set container = '/pci/' where tenant_id = $1`);
+  const [explained] = (await Promise.allSettled(shownApplications())).slice(-1);
+  expect(explained).toMatchObject(refused);
 });
