@@ -16,10 +16,10 @@ import type { EgressAnswer } from '@token-vault/egress';
 import type { DetokenizedToken } from '@token-vault/expressions';
 import type { Answer, AnswerStream, Clock, RequestContext } from '@token-vault/operations';
 import type { ConfiguredProxy } from './configured.ts';
-import type { Outgoing } from './outgoing.ts';
+import type { Filled, Outgoing } from './outgoing.ts';
 import {
   transformedAnswer,
-  transformedRequest,
+  changedRequest,
   type CodeResult,
   type CodeRun,
   type RunCode,
@@ -118,15 +118,16 @@ export class ProxyCode {
     return this.#hasRun;
   }
 
-  /** The request as it leaves. @throws DomainError, CustomAnswerError */
-  async request(outgoing: Outgoing): Promise<Outgoing> {
+  /**
+   * The request as it leaves. `args`: the request as the code of the proxy gets it; unset without code.
+   * @throws DomainError, CustomAnswerError
+   */
+  async request({ outgoing, args }: Filled): Promise<Outgoing> {
     const { proxy } = this.#exchange;
     const code = proxy?.requestCode;
     const next =
-      proxy && code !== undefined
-        ? await transformedRequest(outgoing, proxy, (args) =>
-            this.#run(proxy, { part: 'request', code, args }),
-          )
+      proxy && code !== undefined && args !== undefined
+        ? changedRequest(outgoing, proxy, await this.#run(proxy, { part: 'request', code, args }))
         : outgoing;
     return proxy?.responseCode === undefined ? next : uncompressed(next);
   }

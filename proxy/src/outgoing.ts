@@ -1,5 +1,5 @@
 import { threadShares, type Turn } from '@token-vault/batching';
-import { DomainError, ValidationError, type RawRequest } from '@token-vault/contracts';
+import { DomainError, ValidationError, type Json, type RawRequest } from '@token-vault/contracts';
 import type { DetokenizedToken, RequestExpressions, TokenReferences } from '@token-vault/expressions';
 import { piecesOfBody } from './body.ts';
 import { onlyOne, piecesOfHeaders, requireHeaderValue } from './headers.ts';
@@ -22,6 +22,12 @@ export interface Outgoing {
   readonly method: string;
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly body: Uint8Array;
+}
+
+/** A request with the data of its tokens. `args`: the same as the code of a configured proxy gets it. */
+export interface Filled {
+  readonly outgoing: Outgoing;
+  readonly args?: Json;
 }
 
 /** A GET with a body of no bytes would be sent with a length. */

@@ -20,9 +20,9 @@ import { CustomAnswerError, ProxyCode, type CodeDependencies, type TakenTokens }
 import { urlOf, withoutKey, type ConfiguredProxy } from './configured.ts';
 import { destinationOf, requireAllowed, type Sender } from './destination.ts';
 import { Exchange, outcomeOf } from './exchange.ts';
-import { readOutgoing, withoutEmptyBody, type Outgoing } from './outgoing.ts';
+import { readOutgoing, withoutEmptyBody, type Filled } from './outgoing.ts';
 import { asRefusal, Refusals } from './refusal.ts';
-import { requireTransformable } from './transforms.ts';
+import { argumentsOf } from './transforms.ts';
 
 export interface ProxyDependencies extends CodeDependencies, DecisionDependencies {
   /** The proxy as the log has it now. @throws NotFoundError; AlteredRecordError; ForbiddenError when the application of its code is gone */
@@ -149,9 +149,9 @@ class Proxy {
     const code: ProxyCode = new ProxyCode(this.#dependencies, coded, context);
     const decisions: ExchangeDecisions = new ExchangeDecisions(this.#dependencies, going, code, context);
     try {
-      const outgoing = await filling;
+      const filled = await filling;
       context.waitsForOthers();
-      const leaving = await code.request(outgoing);
+      const leaving = await code.request(filled);
       const answer = await this.#dependencies.send({
         ...withoutEmptyBody(leaving),
         tenantId: context.principal.tenant.id,
@@ -183,14 +183,15 @@ class Proxy {
   }
 
   /** The request with data in place of its expressions. @throws DomainError */
-  #filled({ template, proxy }: Going, { tokens }: TakenTokens, context: RequestContext): Promise<Outgoing> {
+  #filled({ template, proxy }: Going, { tokens }: TakenTokens, context: RequestContext): Promise<Filled> {
     const { expressions, guess } = this.#dependencies;
     const { tenant } = context.principal;
     return tokens.then((opened) => {
       const fill = async () => {
         const outgoing = await template.fill(expressions.of(context.identity, tenant.id), opened);
-        if (proxy?.requestCode !== undefined) requireTransformable(outgoing);
-        return outgoing;
+        return proxy?.requestCode === undefined
+          ? { outgoing }
+          : { outgoing, args: argumentsOf(outgoing, proxy) };
       };
       return template.references.hasFilters ? guess(context, tellsOfData, fill) : fill();
     });

@@ -136,34 +136,40 @@ function changed(message: Message, given: JsonObject, place: string): Message {
   return { headers: isTyped ? plain : [...plain, ['content-type', 'application/json']], body };
 }
 
+/** Where a request is read before a transform. */
+type Target = Pick<ConfiguredProxy, 'destination'>;
+
 function requireSmall(bytes: number, what: string, code: 'payload_too_large' | 'destination_failed'): void {
   if (bytes > mostBytes)
     throw new DomainError(code, `${what} is larger than 1 MiB, the most that a transform takes.`);
 }
 
-/** The size depends on the data in the request, so it is checked where errors of expressions count as misses. @throws DomainError */
-export const requireTransformable = (outgoing: Outgoing): void =>
-  requireSmall(outgoing.body.length, 'The request', 'payload_too_large');
-
-const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
-
 /**
- * The request as code gets it, and the properties that code may return: `method`, `path` below the base path, `query`, `headers`, `body`.
+ * The request as code gets it: `path` is below the base path. The size of the whole as JSON depends on the data in it, so call this where
+ * errors of expressions count as misses. @throws DomainError `payload_too_large`
  */
-export async function transformedRequest(
-  outgoing: Outgoing,
-  proxy: ConfiguredProxy,
-  run: (args: Json) => Promise<CodeResult>,
-): Promise<Outgoing> {
+export function argumentsOf(outgoing: Outgoing, { destination }: Target): Json {
+  requireSmall(outgoing.body.length, 'The request', 'payload_too_large');
   const url = new URL(outgoing.url);
-  const base = new URL(proxy.destination).pathname.replace(/\/$/, '');
-  const { raw } = await run({
+  const base = new URL(destination).pathname.replace(/\/$/, '');
+  const args = {
     method: outgoing.method,
     path: url.pathname.slice(base.length),
     query: url.search.slice(1),
     headers: headersFor(outgoing.headers),
     body: bodyFor(outgoing.body, outgoing.headers) ?? null,
-  });
+  };
+  requireSmall(Buffer.byteLength(JSON.stringify(args)), 'The request as JSON', 'payload_too_large');
+  return args;
+}
+
+const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
+
+/**
+ * The request as the output of code changes it. Code may return the properties of `argumentsOf`.
+ */
+export function changedRequest(outgoing: Outgoing, proxy: ConfiguredProxy, { raw }: CodeResult): Outgoing {
+  const url = new URL(outgoing.url);
   const given = objectOf(raw);
   const { method = outgoing.method, path, query } = given;
   if (typeof method !== 'string' || !methods.has(method)) throw faulty('request.method', 'is not a method');

@@ -9,6 +9,7 @@ export type {
   OpenTokens,
   OutputWriter,
   RunOrigin,
+  RunOutput,
   ServiceRequest,
   ShownToken,
   VaultOperations,

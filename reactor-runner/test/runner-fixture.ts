@@ -227,7 +227,7 @@ export async function createRunnerFixture(): Promise<RunnerFixture> {
         openTokens: () => Promise.resolve({ tokens: Promise.resolve(new Map()), use: [], madeAt: new Map() }),
         operations: {
           asApplication: () => Promise.reject(new Error('not in this test')),
-          tokenize(payload) {
+          tokenize({ payload }) {
             fixture.tokenized.push(payload);
             return Promise.resolve('token');
           },

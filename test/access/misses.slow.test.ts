@@ -3,7 +3,7 @@ import type { Client } from '@token-vault/test-support';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { makeOpenProxyOf, nowhere } from '../world/proxies.ts';
 import { makeSession } from '../world/sessions.ts';
-import { useVault } from '../world/vault.ts';
+import { functionOf, useVault } from '../world/vault.ts';
 
 /** Gives the status of the answer to a guess. */
 type Guess = (session: Client) => Promise<number>;
@@ -114,6 +114,37 @@ describe('expressions over hidden data that give no value', () => {
     const statuses = [];
     for (let n = 0; n < limit + 2; n += 1) statuses.push((await ask('other')).status);
     expect(new Set(statuses)).toEqual(new Set([400]));
+  });
+});
+
+describe('the size of what an expression gives to code', () => {
+  it('is 413 before the code of a proxy, and a miss, also beside large headers', async () => {
+    const author = await clientOf();
+    const token = { type: 'token', data: 'x'.repeat(8_000) };
+    const { id } = (await author.expect<{ id: string }>(201, 'POST', '/tokens', { body: token })).body;
+    const owner = await clientOf({ permissions: ['token:use'] });
+    const request = { code: functionOf('return { raw: {} };') };
+    const body = { name: 'coded', destination: nowhere, request };
+    const proxy = (await vault.manager.expect<{ id: string }>(201, 'POST', '/proxies', { body })).body;
+    const headers = { 'X-Pad': 'p'.repeat(2_000) };
+    const ask = async (length: number) => {
+      const sent = { static: 's'.repeat(1_040_000), value: `{{ ${id} | slice: 0, ${length} }}` };
+      return (await owner.request('POST', `/proxies/${proxy.id}/invoke/a`, { headers, body: sent })).status;
+    };
+    expect([await ask(1), await ask(8_000), await ask(8_000), await ask(1)]).toEqual([502, 413, 413, 429]);
+  });
+
+  it('does not depend on the configuration of a reactor', async () => {
+    const configuration = Object.fromEntries(
+      Array.from({ length: 25 }, (_, n) => [`KEY_${n}`, 'c'.repeat(9_000)]),
+    );
+    const id = await vault.makeReactor('module.exports = async (req) => ({ raw: req.args.a.length });', {
+      configuration,
+    });
+    const user = await clientOf({ permissions: ['token:use'] });
+    const a = 'a'.repeat(1_000_000);
+    const { status } = await user.request('POST', `/reactors/${id}/react`, { body: { args: { a } } });
+    expect(status).toBe(200);
   });
 });
 

@@ -21,7 +21,7 @@ import { Duplicates, type Clearance } from './duplicates.ts';
 import { setWithoutSightAtFirst } from './descriptions.ts';
 import { ExistingTokens } from './existing.ts';
 import { readTokenHistory, type TokenHistory } from './history.ts';
-import { withSeenFingerprint } from './shown.ts';
+import { withoutUnreadable, withSeenFingerprint } from './shown.ts';
 import { transformWrittenData } from './written-data.ts';
 import { evolve, initialState, isExpired } from './state.ts';
 
@@ -110,7 +110,10 @@ export class TokenCreation {
     const data = await transformWrittenData(expressions, draft.transform, draft, () => draft.data);
     const details = newDetails(draft, context, tokenId, content);
     return {
-      token: withSeenFingerprint(presentToken(tenantId, details, data), context.principal),
+      token: withoutUnreadable(
+        withSeenFingerprint(presentToken(tenantId, details, data), context.principal),
+        draft,
+      ),
       createdAt: details.createdAt,
       position,
       isNew: true,

@@ -18,6 +18,7 @@ import { expressionsOf, type CommandDependencies } from '../dependencies.ts';
 import { deriveValues, type DerivedValues } from './derived-values.ts';
 import { refuseBadExpressions, refuseBadMask } from './expression-errors.ts';
 import { parseExpiry } from './expiry.ts';
+import { shownTo } from './shown.ts';
 
 export type DraftDependencies = Pick<CommandDependencies, 'expressions' | 'keyRing'>;
 
@@ -36,6 +37,8 @@ export interface TokenDraft {
   readonly expiresAt: string | undefined;
   /** The transform of the data in the answer. */
   readonly transform: Transform;
+  /** Whether the answer has what is computed from the data. */
+  readonly isReadable: boolean;
   /**
    * The next candidate for the id. After `maxDraws` collisions of an expression it is a UUID. @throws
    * ValidationError, ForbiddenError
@@ -58,6 +61,16 @@ export function requireAccess(
   if (access.isGranted) return access.transform;
   const found = type === undefined ? undefined : { type: entityTypeOfToken(type), id };
   throw new ForbiddenError(`No access rule grants ${permission} for this container.`, found);
+}
+
+/** How the answer shows a new token. The output of a reactor is shown by the rights of the caller of the run (ADR 18). @throws ForbiddenError */
+function shownToMaker(
+  context: RequestContext,
+  token: { readonly id: string; readonly containers: readonly string[] },
+): Pick<TokenDraft, 'transform' | 'isReadable'> {
+  const transform = requireAccess(context, 'token:create', token);
+  const { reader } = context.principal;
+  return reader === undefined ? { transform, isReadable: true } : shownTo(reader, token, transform);
 }
 
 function checkedId(id: string): string {
@@ -89,7 +102,7 @@ async function candidateIds(
     return checkedId(await refuseBadExpressions(() => evaluate(given)));
   };
   const first = await draw();
-  const transform = requireAccess(context, 'token:create', { id: first, containers });
+  const shown = shownToMaker(context, { id: first, containers });
   let next: string | undefined = first;
   const nextId = async (): Promise<string> => {
     const id = next ?? (await draw());
@@ -97,7 +110,7 @@ async function candidateIds(
     if (id !== first) requireAccess(context, 'token:create', { id, containers });
     return id;
   };
-  return { idKind, nextId, transform } as const;
+  return { idKind, nextId, ...shown } as const;
 }
 
 /** The expression of a token's fingerprint, undefined when it gets none (rules.md §3). */

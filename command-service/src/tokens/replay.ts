@@ -89,7 +89,7 @@ function shownAgain({ token, details }: Found, context: RequestContext): Shown {
       throw new ForbiddenError(detail, { type: entityTypeOfToken(type), id });
     }
     case 'output':
-      return ofMaker('mask');
+      return shownTo(context.principal, { id, containers }, 'mask');
     case 'seen':
       return toldAgain({ token, details }, context);
     // `ExistingTokens` makes the answer of a duplicate.

@@ -113,8 +113,12 @@ describe('a repeat for a caller that may not read the token', () => {
 describe('the repeat of an invocation whose reactor made the token', () => {
   const user: () => Principal = () => ({ ...vault.principal, permissions: ['token:use'], rules: [] });
 
-  it('shows it as masked while it is as the reactor made it', async () => {
-    const [shown] = await repeat('output', user());
+  it('shows it masked at most, and only to a caller that may read it', async () => {
+    const [hidden] = await repeat('output', user());
+    expect(hidden).toMatchObject({ id: 'tok', type: 'card' });
+    expect(hidden).not.toHaveProperty('data');
+    expect(hidden).not.toHaveProperty('fingerprint');
+    const [shown] = await repeat('output');
     expect(shown?.data).toMatchObject({ number: `XXXXXXXXXXXX${card.slice(-4)}` });
   });
 

@@ -44,6 +44,11 @@ export interface Principal extends Grants {
    * the rules say (docs/reference/console.md).
    */
   readonly shownAtMost?: Exclude<Transform, 'reveal'>;
+  /**
+   * Set where the output of a reactor makes tokens: the caller of the run, who has not seen what they are made of. They are shown by its rights
+   * to read them.
+   */
+  readonly reader?: Principal;
   /** The reason that the caller gives for this request (SVC-REASON). Rules may require one (docs/reference/reasons.md). */
   readonly reason?: string;
 }

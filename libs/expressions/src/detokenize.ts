@@ -78,6 +78,7 @@ export async function substituteTokens(
   const outputBudget = new OutputBudget(limits.substituted);
   const admit = (value: Json): Json => {
     if (outputBudget.admits(value)) return value;
+    // The place where the sum exceeds the limit would reveal how long each value before it is.
     throw tooLarge();
   };
   const filled = mapStrings('args', args, (text) => {
@@ -88,14 +89,14 @@ export async function substituteTokens(
     const [only] = parts;
     return parts.length === 1 && only !== undefined ? only : parts.map(outputText).join('');
   });
-  if (Buffer.byteLength(JSON.stringify(filled)) > limits.substituted) throw tooLarge('args');
+  if (Buffer.byteLength(JSON.stringify(filled)) > limits.substituted) throw tooLarge();
   return filled;
 }
 
-function tooLarge(field?: string): ExpressionEvaluationError {
+function tooLarge(): ExpressionEvaluationError {
   return new ExpressionEvaluationError(
     'The detokenized arguments are too large: they must be at most 1 MiB as JSON.',
-    field,
+    'args',
   );
 }
 

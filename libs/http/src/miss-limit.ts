@@ -3,6 +3,7 @@ import {
   countDataHitsSetting,
   dataMissesPerMinuteSetting,
   defaultDataMissesPerMinute,
+  ExpressionsBusyError,
   isCount,
 } from '@token-vault/contracts';
 import type { RequestContext } from '@token-vault/operations';
@@ -28,7 +29,7 @@ export interface MissLimit {
    */
   count(context: RequestContext, tries: number): Promise<CountedTries>;
   /**
-   * Runs an evaluation of expressions over data that the caller may use and not see; its errors of `isMiss` are misses. The limit is
+   * Runs an evaluation of expressions over data that the caller may use and not see. Its errors of `isMiss` are misses, and so is `ExpressionsBusyError`. The limit is
    * checked before and after. So concurrent evaluations show no more errors than the minute has room for, and no value after that.
    * Evaluations that give a value are never counted. @throws RateLimitedError
    */
@@ -164,7 +165,7 @@ export function createMissLimit(options: MissLimitOptions = {}): MissLimit {
       await places.use(0, limit);
       try {
         const result = await work().catch(async (error: unknown) => {
-          if (isMiss(error)) await places.use(1, limit);
+          if (isMiss(error) || error instanceof ExpressionsBusyError) await places.use(1, limit);
           throw error;
         });
         await places.use(0, limit);

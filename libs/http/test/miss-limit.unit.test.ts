@@ -1,4 +1,4 @@
-import { UnavailableError } from '@token-vault/contracts';
+import { ExpressionsBusyError, UnavailableError } from '@token-vault/contracts';
 import { createRequestContext, type RequestContext } from '@token-vault/operations';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { createMissLimit, type MissCounter, type MissLimit } from '../src/index.ts';
@@ -231,6 +231,20 @@ describe('an evaluation', () => {
       async () => void (await guess(process, 1).catch(() => undefined)),
     );
     await expect(beside).rejects.toMatchObject(refused);
+  });
+
+  it('that finds no worker is a miss: whether it needs one depends on the data', async () => {
+    const process = newProcess();
+    const busy = new ExpressionsBusyError();
+    const wait = () =>
+      process.guess(
+        callerWith(2),
+        () => false,
+        () => Promise.reject(busy),
+      );
+    await expect(wait()).rejects.toBe(busy);
+    await expect(wait()).rejects.toBe(busy);
+    await expect(wait()).rejects.toMatchObject(refused);
   });
 
   it('that fails for another reason is no miss', async () => {

@@ -19,7 +19,7 @@ import {
 import type { OutputWriter, RunOrigin, ShownToken, VaultOperations } from '@token-vault/reactor-runner';
 import { problemDetails, toProblem } from '@token-vault/http';
 import type { Principals } from './principals.ts';
-import { prepareTemplate, type Prepared } from './templates.ts';
+import { prepareOutput, prepareTemplate, type Prepared } from './templates.ts';
 
 /** The vault refused a request of reactor code. */
 class ServiceRefusal extends Error {
@@ -109,10 +109,13 @@ async function applicationOf(
   return { kind: 'retired', key, detail: 'The application of the reactor is gone.' };
 }
 
-/** Invoking needs token:use only. The reactor makes the tokens of its output, so the invoker sees them masked. */
+/**
+ * Invoking needs `token:use` only. The reactor makes the tokens of its output, of data that the invoker may not see, so the invoker is shown them
+ * masked at most, and by its rights to read them.
+ */
 async function invokerOf(
   principals: Principals,
-  { tenantId, shownAtMost }: RunOrigin,
+  { tenantId, shownAtMost, reason }: RunOrigin,
   invoker: Caused,
 ): Promise<Identity> {
   const tenant = await principals.tenant(tenantId);
@@ -125,8 +128,15 @@ async function invokerOf(
   const who = { actor, applicationId, ...(authorizedBy === undefined ? {} : { authorizedBy }) };
   const bound = shownAtMost === undefined ? {} : { shownAtMost };
   const principal: Principal = { tenant, ...who, applicationType, permissions, rules: [], ...bound };
-  return { kind: 'authenticated', principal };
+  const found = await principals.byActor(tenantId, actor);
+  const reader = found
+    ? { ...found, ...bound, ...(reason === undefined ? {} : { reason }) }
+    : noReader(principal);
+  return { kind: 'authenticated', principal: { ...principal, reader } };
 }
+
+/** For an invoker that has ended. */
+const noReader = (principal: Principal): Principal => ({ ...principal, permissions: [] });
 
 const queriesDecidedEachMs = 1_000;
 
@@ -181,7 +191,7 @@ export function createReactorOperations(
       }
     },
 
-    tokenize(payload, writer: OutputWriter, origin) {
+    tokenize(output, writer: OutputWriter, origin) {
       const identify = async () => {
         await origin.requireActing();
         return 'invoker' in writer
@@ -189,7 +199,7 @@ export function createReactorOperations(
           : applicationOf(principals, origin, writer.applicationId);
       };
       const idempotencyScope = scopeOfOutput(origin);
-      const request = { operation: 'tokenize', body: payload, named: [], isGuess: false } as const;
+      const request = prepareOutput(output);
       const onShown = ({ tokens = [] }: MadeOf) =>
         origin.onTokens(tokens.map((token) => shownOutput(token, writer)));
       return answerTo(executor, request, origin, { identify, idempotencyScope, onShown });

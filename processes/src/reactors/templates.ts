@@ -1,6 +1,6 @@
-import { ValidationError, type Json, type OperationId } from '@token-vault/contracts';
+import { descriptions, ValidationError, type Json, type OperationId } from '@token-vault/contracts';
 import { ExpressionSyntaxError, findTokenReferences, quoteExpressions } from '@token-vault/expressions';
-import type { ServiceRequest } from '@token-vault/reactor-runner';
+import type { RunOutput, ServiceRequest } from '@token-vault/reactor-runner';
 
 /** A request of code whose texts are expressions only where the code may have written them. */
 export interface Prepared extends ServiceRequest {
@@ -38,6 +38,28 @@ function quotedIn(template: Json): Json {
   } catch (error) {
     throw error instanceof ExpressionSyntaxError ? ValidationError.of('args', error.message) : error;
   }
+}
+
+/** The fields of a token whose texts are expressions. The id can be one, too. */
+const expressionFields = new Set(['id', ...descriptions]);
+
+/** The payload of `POST /tokenize` with the expressions of its tokens as text. Data is no expression. */
+function quotedTokens(payload: Json): Json {
+  if (Array.isArray(payload)) return payload.map(quotedTokens);
+  const object = objectOf(payload);
+  if (object === undefined) return payload;
+  const isToken = Object.hasOwn(object, 'type') && Object.hasOwn(object, 'data');
+  const quoted = (name: string, value: Json): Json => {
+    if (!isToken) return quotedTokens(value);
+    return expressionFields.has(name) ? quotedIn(value) : value;
+  };
+  return Object.fromEntries(Object.entries(object).map(([name, value]) => [name, quoted(name, value)]));
+}
+
+/** The request that makes the tokens of an output. Texts that code passes on are no expressions there either (ADR 51). @throws ValidationError */
+export function prepareOutput({ payload, writesExpressions = false }: RunOutput): Prepared {
+  const body = writesExpressions ? payload : quotedTokens(payload);
+  return { operation: 'tokenize', body, ...nothingNamed };
 }
 
 /**

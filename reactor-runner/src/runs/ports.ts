@@ -73,6 +73,11 @@ export interface ServiceRequest {
   readonly writesExpressions?: boolean;
 }
 
+/** What code has given to be tokenized. */
+export interface RunOutput extends Pick<ServiceRequest, 'writesExpressions'> {
+  readonly payload: Json;
+}
+
 /**
  * The caller in whose name the tokens of an output are made. For a reactor it is the invoker, which needs no right to create tokens
  * (rules.md §8). For code of a proxy it is the proxy's application, by its rights.
@@ -90,7 +95,7 @@ export interface VaultOperations {
    * Tokenizes the output of a run. A repeat for the same run gives the same tokens.
    * @throws DomainError
    */
-  tokenize(payload: Json, writer: OutputWriter, origin: RunOrigin): Promise<Json>;
+  tokenize(output: RunOutput, writer: OutputWriter, origin: RunOrigin): Promise<Json>;
 }
 
 /** Tokens that are being opened. The code gets them only after `use`, the record in the log, is durable. */

@@ -75,6 +75,8 @@ export async function runCode({ sandbox, fetch, operations }: CodeDependencies, 
   const { raw, tokenize } = outcome.result;
   if (tokenize === undefined) return { kind: 'succeeded', raw, tokens: undefined };
   if (writer instanceof DomainError) throw writer;
-  const tokens = await tokenized(() => operations.tokenize(tokenize, writer, origin));
+  const tokens = await tokenized(() =>
+    operations.tokenize({ payload: tokenize, writesExpressions }, writer, origin),
+  );
   return { kind: 'succeeded', raw, tokens };
 }

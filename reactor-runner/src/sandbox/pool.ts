@@ -97,9 +97,10 @@ class Pool implements SandboxPool {
   async run(request: RunRequest): Promise<RunOutcome> {
     const { args, configuration, hasSvc, signal, ...parts } = request;
     const input = JSON.stringify({ purpose: 'run', args, configuration, hasSvc });
-    if (Buffer.byteLength(input) > this.#limits.argsBytes * 1.1) {
+    // To refuse arguments beside a large configuration would reveal the length of data in them.
+    const argsBytes = Buffer.byteLength(input) - Buffer.byteLength(JSON.stringify(configuration));
+    if (argsBytes > this.#limits.argsBytes * 1.1)
       return { kind: 'limit-exceeded', limit: 'argument size', console: emptyConsole };
-    }
     const outcome = await this.#submit({ ...parts, input, purpose: 'run' }, signal);
     const chars = 'text' in outcome ? outcome.text.length : 0;
     return parseInTurn(request.tenantId, chars, () => readRunOutcome(outcome, this.#limits));

@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { FairQueue } from '@token-vault/batching';
-import { UnavailableError } from '@token-vault/contracts';
+import { ExpressionsBusyError } from '@token-vault/contracts';
 import type { Job } from '../job.ts';
 import type { Allowance, ExpressionWorkers, WorkerAnswer } from '../request.ts';
 import { Thread } from './thread.ts';
@@ -52,10 +52,10 @@ class Pool implements ExpressionWorkers {
       this.#queue.sizeOf(tenantId) >= this.#waitingOfTenant ||
       this.#queue.size >= maxWaiting
     )
-      return Promise.reject(tooMany());
+      return Promise.reject(new ExpressionsBusyError());
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
-        if (this.#queue.remove(tenantId, waiting)) reject(tooMany());
+        if (this.#queue.remove(tenantId, waiting)) reject(new ExpressionsBusyError());
       }, this.#waitMs);
       const waiting: Waiting = {
         tenantId,
@@ -127,10 +127,6 @@ class Pool implements ExpressionWorkers {
     this.#forget(thread);
     this.#place();
   }
-}
-
-function tooMany(): UnavailableError {
-  return new UnavailableError('Too many expressions wait to be evaluated; try again.');
 }
 
 export function createExpressionWorkers(options: ExpressionWorkerOptions = {}): ExpressionWorkers {
