@@ -19,10 +19,15 @@ export interface Statement {
     | 'answer';
   /** The tenant is not among the texts, because the signing key belongs to the tenant. */
   readonly texts: readonly string[];
+  /**
+   * Texts that signatures of form 2 cover as well. Those of form 1 are of older releases and do not. A statement without them has form 1
+   * alone.
+   */
+  readonly added?: readonly string[];
 }
 
-/** `m1.<revision of the event in its stream>.<128 bits of HMAC-SHA-256 as base64url>`. */
-export const signaturePattern = /^m1\.(0|[1-9]\d{0,9})\.[\w-]{22}$/;
+/** `m<form>.<revision of the event in its stream>.<128 bits of HMAC-SHA-256 as base64url>`. The form is 1 or 2 (`Statement.added`). */
+export const signaturePattern = /^m[12]\.(0|[1-9]\d{0,9})\.[\w-]{22}$/;
 
 /** The revision that a signature belongs to; undefined when the text is not a signature. */
 export function revisionOf(signature: string | null | undefined): number | undefined {
@@ -114,6 +119,12 @@ export interface StatedToken {
   readonly fingerprintExpression: string | null;
   readonly expiresAt: string | null;
   readonly setWithoutSight: string | null;
+  readonly createdBy: string;
+  /** RFC 3339 in UTC with milliseconds, as is `modifiedAt`. */
+  readonly createdAt: string;
+  /** Null while the token is as it was created. */
+  readonly modifiedBy: string | null;
+  readonly modifiedAt: string | null;
 }
 
 /** Key id, initialisation vector and tag identify the sealed value, because the tag covers all of it. */
@@ -137,6 +148,8 @@ export const tokenStatement = (token: StatedToken): Statement => ({
     // Most tokens have no such fields. Neither have tokens of older releases, so their signatures stay valid.
     ...(token.setWithoutSight === null ? [] : [token.setWithoutSight]),
   ],
+  // They say which token of this id it is, and whether others have changed it. The type of an event and its metadata say no more than this.
+  added: [token.createdBy, token.createdAt, token.modifiedBy ?? '', token.modifiedAt ?? ''],
 });
 
 export interface StatedReactor {
@@ -243,13 +256,23 @@ interface TokenContentLike {
   readonly set_without_sight?: object | undefined;
 }
 
+interface TokenLike {
+  readonly id: string;
+  readonly type: string;
+  readonly content: TokenContentLike;
+  readonly createdBy: string;
+  readonly createdAt: string;
+  readonly modifiedBy?: string | undefined;
+  readonly modifiedAt?: string | undefined;
+}
+
 const asText = (value: unknown): string | null => (value === undefined ? null : JSON.stringify(value));
 
-/** The statement of a token, from the data of its events. */
-export const tokenStatementOf = (id: string, type: string, content: TokenContentLike): Statement =>
+/** The statement of a token, from its events. */
+export const tokenStatementOf = ({ content, ...token }: TokenLike): Statement =>
   tokenStatement({
-    id,
-    type,
+    id: token.id,
+    type: token.type,
     data: content.data,
     cvc: content.cvc ?? null,
     cvcExpiresAtMs: content.cvc_expires_at === undefined ? null : Date.parse(content.cvc_expires_at),
@@ -260,4 +283,8 @@ export const tokenStatementOf = (id: string, type: string, content: TokenContent
     fingerprintExpression: content.fingerprint_expression ?? null,
     expiresAt: content.expires_at ?? null,
     setWithoutSight: asText(content.set_without_sight),
+    createdBy: token.createdBy,
+    createdAt: token.createdAt,
+    modifiedBy: token.modifiedBy ?? null,
+    modifiedAt: token.modifiedAt ?? null,
   });

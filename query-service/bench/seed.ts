@@ -16,6 +16,7 @@ export interface SeededTenant {
 }
 
 const batch = 10_000;
+const startedAt = Date.parse('2030-01-01T00:00:00Z');
 
 /**
  * Rows as the projections would write them: a million events would take longer to append than to measure. Sealed values are as
@@ -89,6 +90,10 @@ function tokenAt(n: number, hashes: SeededTenant['hashes']) {
       fingerprint: null,
       fingerprintExpression: null,
       setWithoutSight: null,
+      createdBy: 'seed',
+      createdAt: new Date(startedAt + n * 1_000).toISOString(),
+      modifiedBy: null,
+      modifiedAt: null,
     },
   });
   return { n, id, type, container, expiry: expiresAt, signature: hashes.sign(statement, 0) };
@@ -103,7 +108,7 @@ async function seedTokens(client: PoolClient, { id, hashes }: SeededTenant, toke
       `insert into token (tenant_id, id, type, data, mask, container, metadata, expires_at, expires_at_text, created_by,
          created_at, seq, ordinal, signature)
        select $1, id, type, $2, $3, container, '{"color":"blue"}', expiry::timestamptz, expiry, 'seed',
-         timestamptz '2030-01-01' + n * interval '1 second', n, 0, signature
+         timestamptz '2030-01-01 00:00:00Z' + n * interval '1 second', n, 0, signature
        from json_to_recordset($4) as t (n integer, id text, type text, container text, expiry text, signature text)`,
       [id, data, mask, JSON.stringify(rows)],
     );

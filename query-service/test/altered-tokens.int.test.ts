@@ -53,6 +53,10 @@ describe('a row whose columns were changed in the database:', () => {
     ['the cvc', `update token set cvc = data where tenant_id = $1`],
     ['the fingerprint expression', `update token set fingerprint_expression = 'x' where tenant_id = $1`],
     ['who set its mask', `update token set set_without_sight = '{"mask":"x"}' where tenant_id = $1`],
+    ['who created it', `update token set created_by = 'x' where tenant_id = $1`],
+    ['the time of its creation', `update token set created_at = '2029-01-01' where tenant_id = $1`],
+    ['the time of a change', `update token set modified_at = '2030-01-01' where tenant_id = $1`],
+    ['who changed it', `update token set modified_by = 'x' where tenant_id = $1`],
     ['the signature', `update token set signature = null where tenant_id = $1`],
   ])('%s is refused, alone and in a list', async (_what, sql) => {
     await write(sql);

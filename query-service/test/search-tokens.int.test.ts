@@ -7,6 +7,7 @@ import {
   type SealedValue,
   type Token,
 } from '@token-vault/contracts';
+import { maker } from './seeds.ts';
 import { principalOf, recorded, ruleOn, setUpVault, type Vault } from './vault.ts';
 
 let vault: Vault;
@@ -42,12 +43,18 @@ beforeAll(async () => {
     containers: ['/pii/'],
   };
   const hashes = await vault.keyRing.hashes(tenantId);
-  await vault.append(tenantId, streams.token(tenantId, 'three'), TokenUpdated, {
-    token_id: 'three',
-    token_type: 'token',
-    ...content,
-    signature: hashes.sign(tokenStatementOf('three', 'token', content), 1),
-  });
+  const at = vault.clock.now().toISOString();
+  const made = { createdBy: maker, createdAt: at, modifiedBy: maker, modifiedAt: at };
+  const three = { token_id: 'three', token_type: 'token', ...content };
+  const signature = hashes.sign(tokenStatementOf({ id: 'three', type: 'token', content, ...made }), 1);
+  const changer = principalOf(tenantId, { applicationId: maker });
+  await vault.append(
+    tenantId,
+    streams.token(tenantId, 'three'),
+    TokenUpdated,
+    { ...three, signature },
+    changer,
+  );
   await vault.settle();
 });
 afterAll(() => vault.end());

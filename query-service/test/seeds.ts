@@ -53,6 +53,9 @@ export interface Seeds {
   ) => Promise<Position>;
 }
 
+/** The application that creates all tokens of `token`. */
+export const maker = randomUUID();
+
 interface Place {
   readonly tenantId: string;
   readonly entity: string;
@@ -83,10 +86,13 @@ export function createSeeds(store: EventStore, keyRing: KeyRing, clock: ManualCl
   const sealed = (place: Place, value: Json) => keyRing.sealNew(place, secret(value));
 
   const recorder: Recorder = { append, sealed, keyRing };
-  return { append, ...createTokenSeeds(recorder), ...createEntitySeeds(recorder) };
+  return { append, ...createTokenSeeds(recorder, clock), ...createEntitySeeds(recorder) };
 }
 
-function createTokenSeeds({ append, sealed, keyRing }: Recorder): Pick<Seeds, 'token' | 'deleteToken'> {
+function createTokenSeeds(
+  { append, sealed, keyRing }: Recorder,
+  clock: ManualClock,
+): Pick<Seeds, 'token' | 'deleteToken'> {
   return {
     async token(tenantId, seed = {}) {
       const { data = 'plain text', cvc, indexed, ...content } = seed;
@@ -102,9 +108,12 @@ function createTokenSeeds({ append, sealed, keyRing }: Recorder): Pick<Seeds, 't
         ...(cvc !== undefined && { cvc: await sealed({ tenantId, entity, field: 'cvc' }, cvc) }),
         ...(indexed && { index_hashes: indexed.map((value) => hashes.blindIndex('search_index', value)) }),
       };
-      const signature = hashes.sign(tokenStatementOf(id, sealedContent.token_type, sealedContent), 0);
+      const made = { createdBy: maker, createdAt: clock.now().toISOString() };
+      const token = { id, type: sealedContent.token_type, content: sealedContent, ...made };
+      const signature = hashes.sign(tokenStatementOf(token), 0);
       const stream = streams.token(tenantId, id);
-      await append(tenantId, stream, TokenCreated, { ...sealedContent, signature });
+      const principal = principalOf(tenantId, { applicationId: maker });
+      await append(tenantId, stream, TokenCreated, { ...sealedContent, signature }, principal);
       return id;
     },
 

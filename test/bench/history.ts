@@ -32,6 +32,7 @@ interface Alive {
   readonly id: string;
   readonly type: string;
   readonly tenantId: string;
+  readonly createdAt: string;
 }
 
 /**
@@ -89,7 +90,8 @@ export class History {
     const token = this.#alive[index];
     if (!token) return;
     const stream = streams.token(token.tenantId, token.id);
-    if (command === 'update') return this.#add(stream, 'TokenUpdated', token.tenantId, this.#content(token));
+    if (command === 'update')
+      return this.#add(stream, 'TokenUpdated', token.tenantId, this.#content(token, 'update'));
     this.#add(stream, 'TokenDeleted', token.tenantId, {
       token_id: token.id,
       token_type: token.type,
@@ -100,7 +102,8 @@ export class History {
   }
 
   /** The content of a token at the next revision of its stream. */
-  #content({ id, type, tenantId }: Alive): JsonObject {
+  #content({ tenantId, ...token }: Alive, change?: 'update'): JsonObject {
+    const { id, type } = token;
     const hash = () => newId().replaceAll('-', '') + newId().replaceAll('-', '').slice(0, 11);
     const content = {
       data: `sv1.${newId()}.${'A'.repeat(sealedLength)}`,
@@ -115,13 +118,15 @@ export class History {
       }),
     };
     const revision = this.#nextOf(streams.token(tenantId, id));
-    const signature = this.#signers.get(tenantId)?.sign(tokenStatementOf(id, type, content), revision) ?? '';
+    const modified = change && { modifiedBy: this.#applicationId, modifiedAt: this.#now() };
+    const stated = tokenStatementOf({ ...token, content, createdBy: this.#applicationId, ...modified });
+    const signature = this.#signers.get(tenantId)?.sign(stated, revision) ?? '';
     return { token_id: id, token_type: type, ...content, signature };
   }
 
   #create(transactionId?: string, of?: string): void {
     const tenantId = of ?? this.#pick(this.#tenantIds);
-    const token = { id: newId(), type: this.#pick(types), tenantId };
+    const token = { id: newId(), type: this.#pick(types), tenantId, createdAt: this.#now() };
     const stream = streams.token(tenantId, token.id);
     this.#add(stream, 'TokenCreated', tenantId, this.#content(token), transactionId);
     this.#alive.push(token);

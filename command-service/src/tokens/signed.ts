@@ -12,10 +12,7 @@ import { signEvents, type Signer } from '../aggregates/signing.ts';
 import { evolve, initialState, type TokenState } from './state.ts';
 
 const tokenSigner: Signer<TokenState> = {
-  statementOf: (state) =>
-    state.kind === 'present'
-      ? tokenStatementOf(state.details.id, state.details.type, state.details.content)
-      : undefined,
+  statementOf: (state) => (state.kind === 'present' ? tokenStatementOf(state.details) : undefined),
   signatureOf: (state) => (state.kind === 'present' ? state.details.content.signature : undefined),
 };
 
@@ -54,8 +51,7 @@ export async function requireSignedToken(
 ): Promise<void> {
   const hashes = await keyRing.hashes(tenant.id);
   if (believed.has(details)) return;
-  const { id, type, content } = details;
-  if (!hashes.isBelieved(tokenStatementOf(id, type, content), content.signature))
+  if (!hashes.isBelieved(tokenStatementOf(details), details.content.signature))
     throw new AlteredRecordError('token');
   believed.add(details);
 }

@@ -1,10 +1,11 @@
 import { fieldsOf } from '@token-vault/test-support';
-import { revisionOf, streams, TokenUpdated, type NewDataOf } from '@token-vault/contracts';
+import { revisionOf, streams, tokenStatementOf, TokenUpdated, type NewDataOf } from '@token-vault/contracts';
+import type { RecordedEvent } from '@token-vault/event-store';
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import { createAuditTrail, createRequestContext } from '@token-vault/operations';
-import { beforeEach, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { createTokenReplay, createTokenUse } from '../../src/index.ts';
-import { noActor, useVault, type TestVault } from './vault.ts';
+import { anyone, noActor, useVault, type TestVault } from './vault.ts';
 
 let vault: TestVault;
 useVault((opened) => (vault = opened));
@@ -13,8 +14,15 @@ beforeEach(async () => {
 });
 
 const altered = { code: 'record_altered', status: 500 };
-const contextOf = () =>
-  createRequestContext({ principal: vault.principal, traceId: 'thief', now: vault.clock.now() });
+const contextOf = (principal = vault.principal) =>
+  createRequestContext({ principal, traceId: 'thief', now: vault.clock.now() });
+const replayOf = (store: TestVault['log']) => {
+  const { keyRing, clock } = vault;
+  const audit = createAuditTrail(store);
+  const expressions = createExpressions(createInlineWorkers());
+  return createTokenReplay({ store, keyRing, clock, audit, findActor: noActor, expressions });
+};
+const answered = { id: 'tok', createdAt: '2030-01-01T00:00:00.000Z', at: [], by: 'create' } as const;
 
 /** Appends an event as an attacker with the database could: the last content of the token with a change. */
 async function forge(change: object): Promise<void> {
@@ -37,15 +45,7 @@ it.each([
     use.check({ tokens: new Map([['tok', 'args.a']]), ambiguous: new Map(), hasFilters: false }, contextOf()),
   ).rejects.toMatchObject(altered);
   await expect(use.open(['tok'], contextOf())).rejects.toMatchObject(altered);
-  const replay = createTokenReplay({
-    store,
-    keyRing,
-    clock,
-    audit: createAuditTrail(store),
-    findActor: noActor,
-    expressions: createExpressions(createInlineWorkers()),
-  });
-  const answered = { id: 'tok', createdAt: '2030-01-01T00:00:00.000Z', at: [], by: 'create' } as const;
+  const replay = replayOf(store);
   await expect(
     replay.show([answered], contextOf(), {
       present: async () => contextOf(),
@@ -66,4 +66,64 @@ it('every change of a token is signed at its own place', async () => {
   const events = await vault.events(streams.token(vault.principal.tenant.id, 'card'));
   expect(events.map((event) => revisionOf(fieldsOf(event).signature as string))).toEqual([0, 1, 2]);
   await expect(vault.update('card', { containers: ['/c/'] })).resolves.toBeDefined();
+});
+
+type Metadata = RecordedEvent['metadata'];
+/** Gives the event the metadata that an attacker chooses, with the type and version of a creation. */
+const asCreation = (event: RecordedEvent, metadata: Partial<Metadata>): RecordedEvent =>
+  ({ ...event, type: 'TokenCreated', metadata: { ...event.metadata, ...metadata } }) as RecordedEvent;
+
+/** Repeats the create of the token, by a caller that may only create, after the attacker changed the newest event of the token. */
+async function repeatCreate(change: (event: RecordedEvent) => RecordedEvent) {
+  const newest = (await vault.events(streams.token(vault.principal.tenant.id, 'tok'))).at(-1);
+  const store: TestVault['log'] = {
+    ...vault.log,
+    async *readStream(...range) {
+      for await (const event of vault.log.readStream(...range))
+        yield event.id === newest?.id ? change(event) : event;
+    },
+  };
+  const { tenant } = vault.principal;
+  const rules = anyone().rules.map((rule) => ({ ...rule, permissions: ['token:create' as const] }));
+  const context = contextOf({ ...anyone({ rules }), tenant });
+  const shown = await replayOf(store).show([answered], context, {
+    present: async () => context,
+    isOnRecord: false,
+  });
+  return shown[0]?.token;
+}
+
+describe('the repeat of a create does not show what others wrote under the id', () => {
+  const first = { occurred_at: answered.createdAt };
+  beforeEach(() => vault.clock.set('2030-01-01T00:01:00Z'));
+
+  it('when their creation is given the time of the first one', async () => {
+    await vault.remove('tok');
+    await vault.create({ id: 'tok', type: 'token', data: 'THEIRS' });
+    await expect(repeatCreate((event) => event)).rejects.toMatchObject({ code: 'not_found' });
+    await expect(repeatCreate((event) => asCreation(event, first))).rejects.toMatchObject(altered);
+  });
+
+  it('when their change is made a creation', async () => {
+    await vault.update('tok', { data: 'THEIRS' });
+    expect(await repeatCreate((event) => event)).not.toHaveProperty('data', 'THEIRS');
+    await expect(repeatCreate((event) => asCreation(event, first))).rejects.toMatchObject(altered);
+  });
+
+  it('nor names another as its maker', async () => {
+    const actor = { kind: 'application', id: 'somebody' } as const;
+    await expect(repeatCreate((event) => asCreation(event, { actor }))).rejects.toMatchObject(altered);
+  });
+});
+
+it('a token that an older release signed is accepted, and the next change is signed with who made it and when', async () => {
+  const before = await vault.stored('tok');
+  if (!before) throw new Error('the token is not there');
+  const { added: _added, ...ofOlderRelease } = tokenStatementOf(before);
+  const hashes = await vault.keyRing.hashes(vault.principal.tenant.id);
+  await forge({ signature: hashes.sign(ofOlderRelease, 1) });
+  await vault.update('tok', { metadata: { a: 'b' } });
+  const events = await vault.events(streams.token(vault.principal.tenant.id, 'tok'));
+  const forms = events.map((event) => (fieldsOf(event).signature as string).slice(0, 5));
+  expect(forms).toEqual(['m2.0.', 'm1.1.', 'm2.2.']);
 });

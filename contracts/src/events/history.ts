@@ -112,4 +112,5 @@ export const eventHistory: readonly (readonly string[])[] = [
   ['TokenKeysAbandoned.v1'],
   ['KeysAbandoned.v1'],
   ['SessionOpened.v3'],
+  ['TokenCreated.v4', 'TokenUpdated.v4', 'TokenSigned.v2', 'TokenCvcPurged.v3'],
 ];

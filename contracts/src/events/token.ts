@@ -41,8 +41,12 @@ export type TokenContent = z.infer<z.ZodObject<typeof content>>;
  */
 const shown = z.enum(transforms).optional();
 
-/** Version 1 has the content only. Version 2 has all fields except `set_without_sight`. */
+/**
+ * Version 1 has the content only. Version 2 has all fields except `set_without_sight`. Version 4 may carry a signature of form 2, as may
+ * TokenSigned 2 and TokenCvcPurged 3.
+ */
 export const TokenCreated = defineEvent('TokenCreated', z.object({ ...identity, ...content, shown }), [
+  unchanged,
   unchanged,
   unchanged,
 ]);
@@ -58,19 +62,23 @@ export const TokenUpdated = defineEvent(
     /** Data keys that this event destroys: the key of a cvc that was replaced or removed. */
     key_ids: z.array(keyId).optional(),
   }),
-  [unchanged, unchanged],
+  [unchanged, unchanged, unchanged],
 );
 /** Signs a token of a release that did not sign tokens, in its present state. */
 export const TokenSigned = defineEvent(
   'TokenSigned',
   z.object({ ...identity, signature: requiredSignature }),
+  [unchanged],
 );
 
 /** `key_ids`: the data keys that this event destroys. */
 const ended = z.object({ ...identity, key_ids: z.array(keyId) });
 export const TokenDeleted = defineEvent('TokenDeleted', ended);
 export const TokenExpired = defineEvent('TokenExpired', ended);
-export const TokenCvcPurged = defineEvent('TokenCvcPurged', ended.extend({ signature }), [unchanged]);
+export const TokenCvcPurged = defineEvent('TokenCvcPurged', ended.extend({ signature }), [
+  unchanged,
+  unchanged,
+]);
 
 /**
  * A fingerprint was claimed for the token, but the token's stream has no event that uses the claim: the writer stopped half-way, or is

@@ -17,7 +17,7 @@ export interface TenantHashes {
   macKey(purpose: string): KeyObject;
   /** Signs the statement of a record, for the event at this revision of the record's stream. */
   sign(statement: Statement, revision: number): string;
-  /** Whether the record matches its signature. If it does not, the observer of the key ring is called. */
+  /** Whether the record matches its signature, in the form of that signature. If it does not, the observer of the key ring is called. */
   isSigned(statement: Statement, signature: string | null | undefined): boolean;
   /** As `isSigned`; true also for a record without a signature while `acceptsUnsigned`. */
   isBelieved(statement: Statement, signature: string | null | undefined): boolean;
@@ -31,11 +31,19 @@ export type AlterationObserver = (kind: Statement['kind'], tenantId: string) => 
 /** The length of the tag of a sealed value. */
 const signatureBytes = 16;
 
-/** The JSON of a list of texts is unambiguous, keeps lone surrogates, and is made by the runtime in one call. */
-function macOf(key: KeyObject, { kind, texts }: Statement, revision: number): Buffer {
-  const mac = createHmac('sha256', key).update(JSON.stringify([kind, revision, ...texts]));
+/**
+ * The JSON of a list of texts is unambiguous, keeps lone surrogates, and is made by the runtime in one call. The list of form 2 begins with
+ * its name, which no kind has, so no signature of one form is one of the other.
+ */
+function macOf(key: KeyObject, { kind, texts, added }: Statement, revision: number): Buffer {
+  const signed = added ? ['m2', kind, revision, texts, added] : [kind, revision, ...texts];
+  const mac = createHmac('sha256', key).update(JSON.stringify(signed));
   return mac.digest().subarray(0, signatureBytes);
 }
+
+/** The statement as the form of the signature covers it. */
+const inFormOf = (signature: string, { added = [], ...statement }: Statement): Statement =>
+  signature.startsWith('m1.') ? statement : { ...statement, added };
 
 /** @param indexKey the tenant's 32 random bytes from which every hash key is derived. */
 export function createTenantHashes(
@@ -57,7 +65,7 @@ export function createTenantHashes(
     const isGenuine =
       revision !== undefined &&
       timingSafeEqual(
-        macOf(statementKey, statement, revision),
+        macOf(statementKey, inFormOf(signature ?? '', statement), revision),
         Buffer.from(signature?.slice(-22) ?? '', 'base64url'),
       );
     if (!isGenuine) onAltered?.(statement.kind);
@@ -81,7 +89,8 @@ export function createTenantHashes(
       return key;
     },
     sign(statement, revision) {
-      return `m1.${revision}.${macOf(statementKey, statement, revision).toString('base64url')}`;
+      const form = statement.added ? 2 : 1;
+      return `m${form}.${revision}.${macOf(statementKey, statement, revision).toString('base64url')}`;
     },
   };
 }

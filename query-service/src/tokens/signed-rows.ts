@@ -34,6 +34,10 @@ const statementOf = (row: TokenRow) =>
     fingerprintExpression: row.fingerprint_expression,
     expiresAt: row.expires_at_text,
     setWithoutSight: row.set_without_sight,
+    createdBy: row.created_by,
+    createdAt: row.created_at.toISOString(),
+    modifiedBy: row.modified_by,
+    modifiedAt: row.modified_at?.toISOString() ?? null,
   });
 
 /**
