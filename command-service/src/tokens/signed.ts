@@ -5,7 +5,7 @@ import {
   tokenStatementOf,
   type VaultEvent,
 } from '@token-vault/contracts';
-import { TenantKeysMissingError, type KeyRing } from '@token-vault/crypto';
+import { TenantKeysMissingError, type KeyRing, type TenantHashes } from '@token-vault/crypto';
 import { noRevision } from '@token-vault/event-store';
 import type { TokenDetails } from '@token-vault/tokens';
 import { signEvents, type Signer } from '../aggregates/signing.ts';
@@ -15,6 +15,16 @@ const tokenSigner: Signer<TokenState> = {
   statementOf: (state) => (state.kind === 'present' ? tokenStatementOf(state.details) : undefined),
   signatureOf: (state) => (state.kind === 'present' ? state.details.content.signature : undefined),
 };
+
+/** Whether the vault did not write the token as it is whose cvc ends. An update is refused before (`requireSignedToken`). */
+const isPurgeOfAltered = (
+  events: readonly VaultEvent[],
+  { state }: { state: TokenState },
+  hashes: TenantHashes,
+) =>
+  events.some(({ type }) => type === 'TokenCvcPurged') &&
+  state.kind === 'present' &&
+  !hashes.isBelieved(tokenStatementOf(state.details), state.details.content.signature);
 
 /** The events with signatures, for an append after `before`. When `before` is left out, the stream is new. */
 export async function signTokenEvents(
@@ -29,6 +39,8 @@ export async function signTokenEvents(
   if (!events.some(({ type }) => signedEventTypes.has(type))) return [...events];
   try {
     const hashes = await keyRing.hashes(tenantId);
+    // The cvc is purged, but a signature would make the altered token genuine.
+    if (isPurgeOfAltered(events, before, hashes)) return [...events];
     return signEvents(events, before, { evolve, signer: tokenSigner, hashes });
   } catch (error) {
     // Nothing of a deleted tenant can be opened, so no decision depends on these events.

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { streams } from '@token-vault/contracts';
+import { streams, TokenUpdated, type NewDataOf } from '@token-vault/contracts';
 import { EventStoreUnavailableError, type EventStore } from '@token-vault/event-store';
+import { createRequestContext } from '@token-vault/operations';
 import { waitUntil } from '@token-vault/test-support';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { anyone, card } from '../tokens/vault.ts';
@@ -120,6 +121,29 @@ describe('the cvc of a card', () => {
     expect(await house.typesOf(id)).toEqual(['TokenCreated', 'TokenCvcPurged']);
     expect(await vault.keys()).toEqual([`${id} data`]);
     expect((await vault.stored(id))?.data).toEqual({ number: card });
+    await expect(vault.update(id, { metadata: { a: 'b' } })).resolves.toMatchObject({ id });
+  });
+
+  it('is purged of a card that was altered in the log, which stays refused', async () => {
+    const { vault } = house;
+    const { id } = await vault.create(aCard);
+    const stream = streams.token(vault.principal.tenant.id, id);
+    const created = (await vault.events(stream))[0];
+    const context = createRequestContext({
+      principal: vault.principal,
+      traceId: 'thief',
+      now: vault.clock.now(),
+    });
+    const forged = { ...created?.data, containers: ['/mine/'] } as NewDataOf<'TokenUpdated'>;
+    await vault.log.append(stream, [context.event(TokenUpdated, forged)], 'any');
+    vault.clock.advance(hour);
+    await house.settle();
+    await sweeper().runOnce();
+    expect(await house.typesOf(id)).toEqual(['TokenCreated', 'TokenUpdated', 'TokenCvcPurged']);
+    expect(await vault.keys()).toEqual([`${id} data`]);
+    await expect(vault.update(id, { metadata: { a: 'b' } })).rejects.toMatchObject({
+      code: 'record_altered',
+    });
   });
 
   it('loses its key in time, although a transaction holds the card and no read model has it', async () => {
