@@ -216,10 +216,15 @@ interface InvocationLike {
   readonly parents?: string | undefined;
 }
 
-/** Signs which code runs, with which arguments, for which caller, and where the result is sent. */
+/** Signs which code runs, with which arguments, for which caller, when it was asked for, and where the result is sent. */
 export const invocationStatement = (
   invoked: InvocationLike,
-  { actor, application_id, reason }: Pick<EventMetadata, 'actor' | 'application_id' | 'reason'>,
+  {
+    actor,
+    application_id,
+    reason,
+    occurred_at,
+  }: Pick<EventMetadata, 'actor' | 'application_id' | 'reason' | 'occurred_at'>,
 ): Statement => ({
   kind: 'invocation',
   texts: [
@@ -241,6 +246,8 @@ export const invocationStatement = (
     ...(reason === undefined ? [] : [`reason: ${reason}`]),
     ...(invoked.parents === undefined ? [] : [`parents: ${identityOf(invoked.parents)}`]),
   ],
+  // Tokens that have ended since this time decide about the result.
+  added: [occurred_at],
 });
 
 interface TokenContentLike {

@@ -1,4 +1,11 @@
-import { newId, ReactorUpdated, streams, type Json, type VaultEvent } from '@token-vault/contracts';
+import {
+  invocationStatement,
+  newId,
+  ReactorUpdated,
+  streams,
+  type Json,
+  type VaultEvent,
+} from '@token-vault/contracts';
 import type { EventStore, RecordedEvent } from '@token-vault/event-store';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { historyFrom, readHistory, type Invocation } from '../src/runs/invocation.ts';
@@ -35,6 +42,12 @@ const withData =
   (change: Record<string, Json | undefined>): Forge =>
   (event) =>
     ({ ...event, data: { ...event.data, ...change } }) as RecordedEvent;
+
+/** The invocation is younger than the end of a token that it was given, so that the token no longer decides. */
+const askedLater: Forge = (event) => {
+  const later = new Date(Date.parse(event.metadata.occurred_at) + 600_000);
+  return { ...event, metadata: { ...event.metadata, occurred_at: later.toISOString() } };
+};
 
 /** Runs the invocation as a runner that reads this log. Gives the outcome. */
 async function run(store: EventStore, invocation: Invocation) {
@@ -92,6 +105,7 @@ describe('an invocation that was altered in the log is not run, and opens no tok
       'a session of another application',
       (event) => ({ ...event, metadata: { ...event.metadata, application_id: newId() } }),
     ],
+    ['a later time', askedLater],
   ])('with %s', async (_what, forge) => {
     const invocation = await fixture.invoke({ n: 1 });
     const forging: Forge = (event) => (event.type === 'ReactorInvoked' ? forge(event) : event);
@@ -100,6 +114,18 @@ describe('an invocation that was altered in the log is not run, and opens no tok
     expect(opened).toBe(0);
     // A forged event may name the key of another entity as that of its arguments.
     await expect(fixture.open(invocation, 'args', invocation.invoked.args)).resolves.toBeDefined();
+  });
+
+  it('but one that an older release signed, without its time, is run', async () => {
+    const invocation = await fixture.invoke({ n: 1 });
+    const { invoked, metadata } = invocation;
+    const { added, ...ofOlderRelease } = invocationStatement(invoked, metadata);
+    expect(added).toEqual([metadata.occurred_at]);
+    const signature = (await fixture.keyRing.hashes(tenantId)).sign(ofOlderRelease, 0);
+    const store = rewritten(invocation.stream, (event) =>
+      event.type === 'ReactorInvoked' ? withData({ signature })(event) : event,
+    );
+    expect(await run(store, invocation)).toMatchObject({ type: 'ReactorSucceeded' });
   });
 
   it('when it was copied to another stream it is still run once', async () => {
@@ -139,12 +165,14 @@ describe('the result of a run', () => {
     expect(await lastOf(invocation)).toMatchObject({ type: 'WebhookDelivered' });
   });
 
-  it('is not sent, and not tried again, when the invocation was altered', async () => {
+  it.each<[string, (elsewhere: Json | undefined) => Forge]>([
+    ['another callback', (elsewhere) => withData({ callback_url: elsewhere })],
+    ['a later time', () => askedLater],
+  ])('is not sent, and not tried again, when the invocation was given %s', async (_what, forged) => {
     const invocation = await finished();
     const thief = await fixture.invoke({}, 'https://thief.example/');
-    const { callback_url: elsewhere } = thief.invoked;
-    const forge: Forge = (event) =>
-      event.type === 'ReactorInvoked' ? withData({ callback_url: elsewhere })(event) : event;
+    const alter = forged(thief.invoked.callback_url);
+    const forge: Forge = (event) => (event.type === 'ReactorInvoked' ? alter(event) : event);
     await deliver(rewritten(invocation.stream, forge), invocation.id);
     expect(sent).toEqual([]);
     expect(await lastOf(invocation)).toMatchObject({

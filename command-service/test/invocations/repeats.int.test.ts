@@ -7,6 +7,7 @@ import {
   ReactorStarted,
   ReactorSucceeded,
   type DataOf,
+  type EventMetadata,
   type Reactor,
   type TokenIdentity,
 } from '@token-vault/contracts';
@@ -158,13 +159,18 @@ it('such a repeat is a conflict for another caller with the same ids, and for an
   await expect(react({ args: {} })).rejects.toMatchObject(conflict);
 });
 
-/** The log after an attacker changed the database: the data of the invocation is `data`. */
-function withInvocation(change: (data: DataOf<'ReactorInvoked'>) => DataOf<'ReactorInvoked'>) {
+/** The log after an attacker changed the database: the data and the metadata of the invocation. */
+function withInvocation(
+  change: (data: DataOf<'ReactorInvoked'>) => DataOf<'ReactorInvoked'>,
+  metadata: Partial<EventMetadata> = {},
+) {
   return {
     ...vault.log,
     async *readStream(stream: string) {
       for await (const event of vault.log.readStream(stream))
-        yield event.type === 'ReactorInvoked' ? { ...event, data: change(event.data) } : event;
+        yield event.type === 'ReactorInvoked'
+          ? { ...event, data: change(event.data), metadata: { ...event.metadata, ...metadata } }
+          : event;
     },
   };
 }
@@ -172,6 +178,11 @@ const altered = { code: 'record_altered' };
 
 it('such a repeat does not accept a forged invocation, which could hide the tokens that the run was given', async () => {
   const store = withInvocation(({ signature: _signature, ...data }) => ({ ...data, token_ids: [] }));
+  await expect(react({ args: {} }, vault.principal, store)).rejects.toMatchObject(altered);
+});
+
+it('such a repeat does not accept another time of the invocation, after which tokens would count that have ended', async () => {
+  const store = withInvocation((data) => data, { occurred_at: '2040-01-01T00:00:00.000Z' });
   await expect(react({ args: {} }, vault.principal, store)).rejects.toMatchObject(altered);
 });
 

@@ -113,4 +113,5 @@ export const eventHistory: readonly (readonly string[])[] = [
   ['KeysAbandoned.v1'],
   ['SessionOpened.v3'],
   ['TokenCreated.v4', 'TokenUpdated.v4', 'TokenSigned.v2', 'TokenCvcPurged.v3'],
+  ['ReactorInvoked.v5', 'ReactorInvocationSigned.v2'],
 ];

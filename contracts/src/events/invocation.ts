@@ -30,13 +30,15 @@ export const ReactorInvoked = defineEvent(
     parents: sealedValue.optional(),
     signature,
   }),
-  // Version 2 may carry a signature. Version 3 carries the hash of the caller's key. Version 4 carries the parents.
-  [unchanged, unchanged, unchanged],
+  // Version 2 may carry a signature. Version 3 carries the hash of the caller's key. Version 4 carries the parents. Version 5 may carry a
+  // signature of form 2.
+  [unchanged, unchanged, unchanged, unchanged],
 );
-/** Signs an unfinished invocation of a release that did not sign invocations. */
+/** Signs an unfinished invocation of a release that did not sign invocations. Version 2: the signature has form 2. */
 export const ReactorInvocationSigned = defineEvent(
   'ReactorInvocationSigned',
   z.object({ ...identity, signature: requiredSignature }),
+  [unchanged],
 );
 
 /** A runner has claimed the invocation; no other runner can claim it. After the deadline this runner cannot record an outcome any more. */
