@@ -7,6 +7,7 @@ import {
   createDataDirectory,
   plainApplication,
   removeDataDirectory,
+  revealingApplication,
   startStandaloneProcess,
   waitUntil,
   type Client,
@@ -184,6 +185,41 @@ describe('an attacker that writes the database without the root key', () => {
     const repeated = await thief.request('POST', `/reactors/${id}/react`, { body, headers });
     expect(JSON.stringify(repeated)).not.toContain(number);
     expect(repeated).toMatchObject({ status: 500 });
+  });
+
+  it.each<[string, (backend: Client, id: string) => Promise<unknown>]>([
+    [
+      'a token that was made again under the id',
+      async (backend, id) => {
+        await backend.expect(204, 'DELETE', `/tokens/${id}`);
+        const body = { id, type: 'token', data: number };
+        return backend.expect(201, 'POST', '/tokens', { body });
+      },
+    ],
+    [
+      'a change of the token',
+      (backend, id) => backend.expect(200, 'PATCH', `/tokens/${id}`, { body: { data: number } }),
+    ],
+  ])('cannot have the repeat of a create show %s', async (_what, write) => {
+    const backend = (await makeApplication(revealingApplication())).client;
+    const rule = { description: 'r', priority: 1, container: '/', transform: 'reveal' };
+    const grants = { permissions: [], rules: [{ ...rule, permissions: ['token:create'] }] };
+    const page = (await makeApplication(plainApplication({ type: 'public', ...grants }))).client;
+    const id = randomUUID();
+    const create = (status: number) =>
+      page.expect<Token>(status, 'POST', '/tokens', {
+        body: { id, type: 'token', data: 'own' },
+        headers: { 'SVC-IDEMPOTENCY-KEY': id },
+      });
+    const { created_at: occurred_at } = (await create(201)).body;
+    await write(backend, id);
+    const { rowCount } = await database.query(
+      `update event_store.event set type = 'TokenCreated', metadata = (metadata::jsonb || $2::jsonb)::json
+        where stream = $1 and revision = (select max(revision) from event_store.event where stream = $1)`,
+      [streams.token(tenantId, id), JSON.stringify({ occurred_at })],
+    );
+    expect(rowCount).toBe(1);
+    expect((await create(500)).body).toMatchObject(altered.body);
   });
 
   it('is counted and written to the log, by kind', async () => {
