@@ -42,7 +42,7 @@ const deciding = ({ id, type, createdAt, content }: TokenDetails, isThere: boole
 
 /**
  * Finds every token that had this id since a moment, each in its last state: the present one first, then those that were
- * deleted or have expired since. An id can be used again after its token was deleted. So a right that was withdrawn
+ * deleted or have expired since. When none of them was there at the moment, also the one before. An id can be used again after its token was deleted. So a right that was withdrawn
  * does not come back when the token is deleted (rules.md §2).
  * @throws AlteredRecordError
  */
@@ -74,6 +74,13 @@ async function newestBefore(
   return first - 1;
 }
 
+/**
+ * The time of an end is not signed, that of a creation is (ADR 20). So an end counts as old when it is known which token had the id at the
+ * moment; else the token before it may be the one.
+ */
+const wasThere = (found: Iterable<DecidingToken>, since: Date): boolean =>
+  [...found].some(({ createdAt }) => Date.parse(createdAt) <= since.getTime());
+
 export function createTokensSinceFinder(dependencies: TokenFinderDependencies): FindTokensSince {
   const { store, keyRing, clock, readHistory } = dependencies;
   const outcomes = createTransactionOutcomes(store, clock);
@@ -97,8 +104,11 @@ export function createTokensSinceFinder(dependencies: TokenFinderDependencies): 
       newest = base - 1;
       // A change in a transaction counts from its commit. The expiry that it sets may be earlier, and did not count before.
       const isOld = baseSince !== undefined && new Date(baseSince) < before;
-      if (isOld && (state.kind === 'ended' || isExpired(state.details, before))) break;
-      if (state.kind === 'ended') continue;
+      if (state.kind === 'ended') {
+        if (isOld && wasThere(found.values(), since)) break;
+        continue;
+      }
+      if (isOld && isExpired(state.details, before)) break;
       const { createdAt } = state.details;
       if (!found.has(createdAt)) {
         await requireSignedToken(keyRing, tenant, state.details);
