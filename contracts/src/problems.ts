@@ -217,12 +217,8 @@ export class UnavailableError extends DomainError {
   }
 }
 
-/** 503: too many expressions wait for a worker. Whether an expression needs one depends on the data, so a guess counts this as a miss. */
-export class ExpressionsBusyError extends UnavailableError {
-  constructor() {
-    super('Too many expressions wait to be evaluated; try again.');
-  }
-}
+/** 503: no worker evaluates the expression. Whether an expression needs one depends on the data, so a guess counts this as a miss. */
+export class ExpressionsBusyError extends UnavailableError {}
 
 /**
  * 503 of a request that may have written events. Its detail says what holds, so the outcome is known: a revocation that is stored and not confirmed, a run

@@ -275,6 +275,10 @@ interface TokenLike {
 
 const asText = (value: unknown): string | null => (value === undefined ? null : JSON.stringify(value));
 
+/** A token has one container. Rights hold by any of them, so one that was added to an event must not fit its signature. */
+const containerOf = (containers: readonly string[]): string =>
+  containers.length > 1 ? canonical(containers) : (containers[0] ?? '/');
+
 /** The statement of a token, from its events. */
 export const tokenStatementOf = ({ content, ...token }: TokenLike): Statement =>
   tokenStatement({
@@ -284,7 +288,7 @@ export const tokenStatementOf = ({ content, ...token }: TokenLike): Statement =>
     cvc: content.cvc ?? null,
     cvcExpiresAtMs: content.cvc_expires_at === undefined ? null : Date.parse(content.cvc_expires_at),
     mask: asText(content.mask),
-    container: content.containers[0] ?? '/',
+    container: containerOf(content.containers),
     searchIndexes: asText(content.search_indexes),
     fingerprint: content.fingerprint ?? null,
     fingerprintExpression: content.fingerprint_expression ?? null,

@@ -1,4 +1,4 @@
-import { AlteredRecordError, type Statement } from '@token-vault/contracts';
+import { AlteredRecordError, NotFoundError, type Statement } from '@token-vault/contracts';
 import { isErased, type KeyRing, type TenantHashes } from '@token-vault/crypto';
 
 export interface SignedRow {
@@ -9,30 +9,26 @@ export interface SignedRow {
 /** Proxies are younger than signatures, so a proxy without one is never believed. */
 const alwaysSigned: readonly Statement['kind'][] = ['proxy'];
 
-/** Undefined when the tenant was deleted meanwhile: then nothing sealed of it can be opened. */
-async function hashesOf(
-  keyRing: Pick<KeyRing, 'hashes'>,
-  tenantId: string,
-): Promise<TenantHashes | undefined> {
+/** Without the keys of the tenant no row can be checked, so none is shown. @throws NotFoundError */
+async function hashesOf(keyRing: Pick<KeyRing, 'hashes'>, tenantId: string): Promise<TenantHashes> {
   try {
     return await keyRing.hashes(tenantId);
   } catch (error) {
-    if (isErased(error)) return undefined;
-    throw error;
+    throw isErased(error) ? new NotFoundError('Tenant') : error;
   }
 }
 
 /**
  * Checks the signatures of rows before they are shown. Otherwise an administrator could read a row that an attacker has altered and write
- * it back, and the vault would sign it (ADR 20). @throws AlteredRecordError
+ * it back, and the vault would sign it (ADR 20). @throws AlteredRecordError, NotFoundError when the tenant was deleted meanwhile
  */
 export async function requireSigned(
   keyRing: Pick<KeyRing, 'hashes'>,
   tenantId: string,
   rows: readonly SignedRow[],
 ): Promise<void> {
-  const hashes = rows.length === 0 ? undefined : await hashesOf(keyRing, tenantId);
-  if (!hashes) return;
+  if (rows.length === 0) return;
+  const hashes = await hashesOf(keyRing, tenantId);
   for (const { statement, signature } of rows) {
     const isGenuine = alwaysSigned.includes(statement.kind)
       ? hashes.isSigned(statement, signature)

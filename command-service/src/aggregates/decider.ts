@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { VaultEvent } from '@token-vault/contracts';
+import { requireOwnStream, type VaultEvent } from '@token-vault/contracts';
 import {
   noRevision,
   RevisionConflictError,
@@ -38,7 +38,7 @@ export interface Executed<State> {
   readonly isRepeat?: true;
 }
 
-/** Rebuilds an aggregate from its stream. A decision depends on the log only. */
+/** Rebuilds an aggregate from its stream. A decision depends on the log only. @throws AlteredRecordError */
 export async function load<State>(
   store: Pick<EventStore, 'readStream'>,
   stream: string,
@@ -47,6 +47,7 @@ export async function load<State>(
   let state = decider.initialState;
   let revision = noRevision;
   for await (const event of store.readStream(stream)) {
+    requireOwnStream(event, stream);
     state = decider.evolve(state, event);
     revision = event.revision;
   }

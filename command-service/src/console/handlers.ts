@@ -16,6 +16,7 @@ import {
   type RequestContext,
 } from '@token-vault/operations';
 import { execute, load } from '../aggregates/decider.ts';
+import { requireSigned } from '../aggregates/signing.ts';
 import { systemContext } from '../aggregates/system-context.ts';
 import { generateNonce } from '../sessions/nonce.ts';
 import { consoleSessionDecider, type ConsoleSessionCommand } from './decider.ts';
@@ -123,7 +124,7 @@ const successorOf = (state: ConsoleSessionState): string | undefined =>
  * Ends the session of the request's cookie. Gives it when it was open until this request ended it: only then the new
  * session may keep its keys, otherwise another request has ended it, and a sign-out must stand.
  * When another request has taken its keys over before, ends the session that has them now. So of all sessions that come
- * from one cookie at most one has keys that its own sign-in did not show.
+ * from one cookie at most one has keys that its own sign-in did not show. @throws AlteredRecordError
  */
 async function replace(
   dependencies: ConsoleDependencies,
@@ -145,8 +146,10 @@ async function replace(
     revoked.push(streams.consoleSession(tenantId, next));
     next = successorOf(ended.before);
   }
-  const isKept = isOwn && before.kind === 'open' && !isOver(before, context.now);
-  return { session: isKept ? before : undefined, revoked };
+  if (!isOwn || before.kind !== 'open' || isOver(before, context.now)) return { revoked };
+  // The end of a session is not signed, but the new session takes its members over.
+  requireSigned(consoleSessionSigner, before, await dependencies.keyRing.hashes(ownTenantId));
+  return { session: before, revoked };
 }
 
 async function keptOf(

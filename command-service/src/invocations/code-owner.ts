@@ -6,6 +6,7 @@ import {
   ReactorCreated,
   ReactorDeleted,
   ReactorUpdated,
+  requireOwnStream,
   streams,
   type CodeOwner,
 } from '@token-vault/contracts';
@@ -75,7 +76,9 @@ export function createOwnerDecision({ store, keyRing, clock }: OwnerDependencies
     let isFound = false;
     // The event at the revision may only sign the content of the event before it (an upgrade).
     const from = Math.max(0, revision - 1);
-    for await (const event of store.readStream(streams.reactor(tenantId, reactorId), { from })) {
+    const stream = streams.reactor(tenantId, reactorId);
+    for await (const event of store.readStream(stream, { from })) {
+      requireOwnStream(event, stream);
       if (event.type === ReactorDeleted.type) return refused('The reactor was deleted.');
       if (event.type !== ReactorCreated.type && event.type !== ReactorUpdated.type) continue;
       const { application_id: applicationId } = event.data;

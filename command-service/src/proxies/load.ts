@@ -1,4 +1,4 @@
-import { ProxyCreated, ProxyUpdated, streams } from '@token-vault/contracts';
+import { ProxyCreated, ProxyUpdated, requireOwnStream, streams } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import { noRevision, type EventStore } from '@token-vault/event-store';
 import { load } from '../aggregates/decider.ts';
@@ -73,6 +73,7 @@ export function createProxyFinder({
     };
     let { state, revision, settingsRevision } = before;
     for await (const event of store.readStream(stream, { from: before.revision + 1 })) {
+      requireOwnStream(event, stream);
       state = proxyDecider.evolve(state, event);
       revision = event.revision;
       if (event.type === ProxyCreated.type || event.type === ProxyUpdated.type) settingsRevision = revision;

@@ -1,4 +1,4 @@
-import { streams } from '@token-vault/contracts';
+import { requireOwnStream, streams } from '@token-vault/contracts';
 import {
   comparePositions,
   noRevision,
@@ -96,7 +96,7 @@ interface Reading {
 /**
  * Reads a token's stream backwards, to the last event that holds the whole state. An enlisted event counts when its
  * transaction was committed after it. While the transaction is open, only its own caller sees the event, and other
- * callers find the token locked.
+ * callers find the token locked. @throws AlteredRecordError
  */
 export async function readTokenHistory(
   { store, outcomes, newest }: HistorySource,
@@ -121,6 +121,7 @@ export async function readTokenHistory(
     const range = { backwards: true, maxCount, ...(from === undefined ? {} : { from }) };
     from = noRevision;
     for await (const event of store.readStream(stream, range)) {
+      requireOwnStream(event, stream);
       reading.last ??= event;
       from = await look(reading, event, transactionOf, reader);
       if (from !== event.revision - 1) break;

@@ -1,6 +1,7 @@
 import { fieldsOf } from '@token-vault/test-support';
 import { hashApiKey } from '@token-vault/crypto';
-import type { Application } from '@token-vault/contracts';
+import { randomUUID } from 'node:crypto';
+import { streams, type Application } from '@token-vault/contracts';
 import { describe, expect, it } from 'vitest';
 import { refusal, useVault, type CallOptions, type TestVault } from '../tokens/vault.ts';
 
@@ -51,6 +52,23 @@ describe('an application', () => {
     for (const { key } of [first, second]) expect(key).toMatch(new RegExp(`^key_${kind}_`));
     expect(second.key).not.toBe(first.key);
   });
+
+  it.each(['updateApplication', 'regenerateApplicationKey'] as const)(
+    'whose stream has the events of another is not changed: %s',
+    async (operation) => {
+      const { id } = await create();
+      const copied = await vault.events(streams.application(vault.principal.tenant.id, id));
+      const other = randomUUID();
+      const stream = streams.application(vault.principal.tenant.id, other);
+      await vault.log.append(
+        stream,
+        copied.map((event) => ({ ...event, id: randomUUID() })),
+        'no-stream',
+      );
+      await expect(on(other, operation)).rejects.toMatchObject(refusal('record_altered'));
+      await expect(remove(other)).rejects.toMatchObject(refusal('record_altered'));
+    },
+  );
 
   it('is replaced as a whole, except its type and expiry', async () => {
     const { id } = await create({ expires_at: '2030-01-02T00:00:00' });

@@ -179,3 +179,23 @@ it('a sign-in names all sessions that it has ended, also those of another tenant
   expect(revoked).toEqual([one, two, three].map(streamOf));
   expect((await signIn(manager, { ...one, secretHash: hashApiKey('another') })).revoked).toEqual([]);
 });
+
+it('a sign-in takes no key over from a session that an attacker has altered in the log', async () => {
+  const { manager, first } = await newTenant();
+  const own = await browser(vault.log).signIn(first);
+  const stream = streams.consoleSession(first.tenant.id, own.id);
+  const altered: EventStore = {
+    ...vault.log,
+    async *readStream(...read) {
+      for await (const event of vault.log.readStream(...read)) {
+        if (event.stream !== stream || event.type !== 'ConsoleSessionOpened') yield event;
+        else {
+          const { applicationId: application_id, keyHash: key_hash = '' } = manager;
+          const member = { application_id, application_type: 'management', key_hash } as const;
+          yield { ...event, data: { ...event.data, members: [member, ...event.data.members] } };
+        }
+      }
+    },
+  };
+  await expect(browser(altered).signIn(first, own)).rejects.toMatchObject({ code: 'record_altered' });
+});

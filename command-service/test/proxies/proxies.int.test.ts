@@ -13,6 +13,7 @@ import {
 } from '@token-vault/contracts';
 import { hashApiKey, type SealedValue } from '@token-vault/crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createProxyFinder } from '../../src/proxies/load.ts';
 import { anyone, openVault, refusal, type TestVault } from '../tokens/vault.ts';
 
 const code = 'module.exports = async (req) => ({ raw: req.args });';
@@ -53,6 +54,20 @@ async function stored(id: string) {
   const place = { tenantId: manager.tenant.id, entity: `proxy:${id}`, field: 'configuration' };
   return { ...rest, configuration: (await vault.keyRing.open(place, configuration)).expose() };
 }
+
+it('a proxy whose stream has the events of another is neither used nor changed', async () => {
+  const { id } = await withApplication();
+  const other = randomUUID();
+  const copied = (await eventsOf(id)).map((event) => ({ ...event, id: randomUUID() }));
+  await vault.log.append(streams.proxy(manager.tenant.id, other), copied, 'no-stream');
+  const altered = { code: 'record_altered' };
+  const { log: store, keyRing } = vault;
+  await expect(createProxyFinder({ store, keyRing })(manager.tenant.id, other)).rejects.toMatchObject(
+    altered,
+  );
+  await expect(addKey(other)).rejects.toMatchObject(altered);
+  await expect(patch(other, { name: 'x' })).rejects.toMatchObject(altered);
+});
 
 describe('a created proxy', () => {
   it('is answered with all its fields, its destination in one form', async () => {

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { fieldsOf } from '@token-vault/test-support';
 import { revisionOf, streams, tokenStatementOf, TokenUpdated, type NewDataOf } from '@token-vault/contracts';
 import type { RecordedEvent } from '@token-vault/event-store';
@@ -35,6 +36,7 @@ async function forge(change: object): Promise<void> {
 
 it.each([
   ['another container', { containers: ['/mine/'], signature: undefined }],
+  ['a further container under the old signature', { containers: ['/pci/', '/mine/'] }],
   ['another mask under the old signature', { mask: '{{ data }}' }],
   ['the content of before, at a later place', {}],
 ])('a forged event with %s is not accepted', async (_what, change) => {
@@ -55,6 +57,19 @@ it.each([
   await expect(replay.facts(['tok'], contextOf())).rejects.toMatchObject(altered);
   await expect(vault.update('tok', { metadata: { a: 'b' } })).rejects.toMatchObject(altered);
   await expect(vault.remove('tok')).resolves.toBeUndefined();
+});
+
+it('a token whose stream has the events of another is not accepted', async () => {
+  const [created] = await vault.events(streams.token(vault.principal.tenant.id, 'tok'));
+  if (!created) throw new Error('no event');
+  const stream = streams.token(vault.principal.tenant.id, 'victim');
+  await vault.log.append(stream, [{ ...created, id: randomUUID() }], 'no-stream');
+  await expect(vault.update('victim', { data: { a: 2 } })).rejects.toMatchObject(altered);
+  await expect(vault.remove('victim')).rejects.toMatchObject(altered);
+  const { log: store, keyRing, clock } = vault;
+  await expect(createTokenUse({ store, keyRing, clock }).open(['victim'], contextOf())).rejects.toMatchObject(
+    altered,
+  );
 });
 
 it('every change of a token is signed at its own place', async () => {

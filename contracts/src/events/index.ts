@@ -21,6 +21,7 @@ export * from './invocation.ts';
 export * from './run-console.ts';
 export * from './keys.ts';
 export * from './outcome-content.ts';
+export * from './own-stream.ts';
 export * from './parent-run.ts';
 export * from './proxy.ts';
 export * from './reactor.ts';

@@ -1,0 +1,57 @@
+import { AlteredRecordError } from '../problems.ts';
+import type { Statement } from '../statements.ts';
+import { streams } from '../streams.ts';
+import { applicationEvents, consoleSessionEvents, sessionEvents } from './application.ts';
+import type { VaultEvent, VaultEventType } from './index.ts';
+import { ProxyCreated, ProxyDeleted, ProxyKeyAdded, ProxyKeyDeleted, ProxyUpdated } from './proxy.ts';
+import { reactorEvents } from './reactor.ts';
+import {
+  TokenCreated,
+  TokenCvcPurged,
+  TokenDeleted,
+  TokenExpired,
+  TokenSigned,
+  TokenUpdated,
+} from './token.ts';
+
+interface Entity {
+  readonly kind: Statement['kind'];
+  /** The property of the event's data that holds the id. */
+  readonly id: string;
+  readonly streamOf: (tenantId: string, id: string) => string;
+  readonly events: readonly { readonly type: VaultEventType }[];
+}
+
+const proxyEvents = [ProxyCreated, ProxyUpdated, ProxyKeyAdded, ProxyKeyDeleted, ProxyDeleted];
+const tokenEvents = [TokenCreated, TokenUpdated, TokenSigned, TokenDeleted, TokenExpired, TokenCvcPurged];
+
+const entities: readonly Entity[] = [
+  { kind: 'application', id: 'application_id', streamOf: streams.application, events: applicationEvents },
+  { kind: 'session', id: 'session_id', streamOf: streams.session, events: sessionEvents },
+  {
+    kind: 'console session',
+    id: 'session_id',
+    streamOf: streams.consoleSession,
+    events: consoleSessionEvents,
+  },
+  { kind: 'reactor', id: 'reactor_id', streamOf: streams.reactor, events: reactorEvents },
+  { kind: 'proxy', id: 'proxy_id', streamOf: streams.proxy, events: proxyEvents },
+  { kind: 'token', id: 'token_id', streamOf: streams.token, events: tokenEvents },
+];
+
+const entityOf = new Map(
+  entities.flatMap((entity) => entity.events.map(({ type }) => [type, entity] as const)),
+);
+
+/**
+ * A signature says nothing of the stream that its event is in. So an event of a signed entity counts in the stream of this entity alone: else an
+ * attacker who can write the log could copy the events of one entity over those of another, and the next change of the other would be signed in
+ * the name of the first (ADR 20). @throws AlteredRecordError
+ */
+export function requireOwnStream({ type, data, metadata }: VaultEvent, stream: string): void {
+  const entity = entityOf.get(type);
+  if (!entity) return;
+  const id: unknown = Object.entries(data).find(([name]) => name === entity.id)?.[1];
+  if (typeof id !== 'string' || entity.streamOf(metadata.tenant_id, id) !== stream)
+    throw new AlteredRecordError(entity.kind);
+}
