@@ -144,6 +144,16 @@ function requireSmall(bytes: number, what: string, code: 'payload_too_large' | '
     throw new DomainError(code, `${what} is larger than 1 MiB, the most that a transform takes.`);
 }
 
+/** As JSON. Infinite for a value that is nested too deep to be written. */
+function bytesOf(value: Json): number {
+  try {
+    return Buffer.byteLength(JSON.stringify(value));
+  } catch (error) {
+    if (error instanceof RangeError) return Infinity;
+    throw error;
+  }
+}
+
 /**
  * The request as code gets it: `path` is below the base path. The size of the whole as JSON depends on the data in it, so call this where
  * errors of expressions count as misses. @throws DomainError `payload_too_large`
@@ -159,7 +169,7 @@ export function argumentsOf(outgoing: Outgoing, { destination }: Target): Json {
     headers: headersFor(outgoing.headers),
     body: bodyFor(outgoing.body, outgoing.headers) ?? null,
   };
-  requireSmall(Buffer.byteLength(JSON.stringify(args)), 'The request as JSON', 'payload_too_large');
+  requireSmall(bytesOf(args), 'The request as JSON', 'payload_too_large');
   return args;
 }
 

@@ -35,6 +35,7 @@ const texts = { quoted: "{{ '{{' }} data }}", part: "{{ '{{' }} data | slice: 0,
 const given: Readonly<Record<string, object>> = {
   mask: { mask: texts.quoted },
   'mask of a part': { mask: { a: texts.part } },
+  'mask with a tag': { mask: '{% echo data %}' },
   id: { id: `shown-${texts.quoted}` },
 };
 
@@ -60,6 +61,14 @@ it('an output is shown, and shown again, by the rights of the caller to read it'
       data: secret.slice(0, 4),
       fingerprint: expect.any(String) as string,
     });
+});
+
+it('an output that a token has already shows no more of that token', async () => {
+  const code = `return { tokenize: { type: 'token', data: args.a, deduplicate_token: true } };`;
+  for (const { body } of await outputOf(callers.uses, code, { a: `{{ ${tokenId} }}` })) {
+    expect(body.tokens).toMatchObject({ id: tokenId, type: 'token' });
+    for (const field of ['data', 'fingerprint', 'containers']) expect(body.tokens).not.toHaveProperty(field);
+  }
 });
 
 it('code with expressions of its own sets the mask of its output', async () => {

@@ -21,7 +21,7 @@ import { Duplicates, type Clearance } from './duplicates.ts';
 import { setWithoutSightAtFirst } from './descriptions.ts';
 import { ExistingTokens } from './existing.ts';
 import { readTokenHistory, type TokenHistory } from './history.ts';
-import { withoutUnreadable, withSeenFingerprint } from './shown.ts';
+import { shownTo, withoutContent, withSeenFingerprint } from './shown.ts';
 import { transformWrittenData } from './written-data.ts';
 import { evolve, initialState, isExpired } from './state.ts';
 
@@ -109,11 +109,9 @@ export class TokenCreation {
     const expressions = expressionsOf(this.#dependencies, context);
     const data = await transformWrittenData(expressions, draft.transform, draft, () => draft.data);
     const details = newDetails(draft, context, tokenId, content);
+    const token = presentToken(tenantId, details, data);
     return {
-      token: withoutUnreadable(
-        withSeenFingerprint(presentToken(tenantId, details, data), context.principal),
-        draft,
-      ),
+      token: draft.isReadable ? withSeenFingerprint(token, context.principal) : withoutContent(token),
       createdAt: details.createdAt,
       position,
       isNew: true,
@@ -124,7 +122,12 @@ export class TokenCreation {
 
   async #duplicateOf(duplicate: TokenDetails, context: RequestContext): Promise<CreatedToken> {
     const existing = await this.#existing.show(context, duplicate, 'create');
-    return { ...existing, position: undefined, isNew: false };
+    const { reader } = context.principal;
+    const { id, content } = duplicate;
+    const isKnown =
+      reader === undefined || shownTo(reader, { id, containers: content.containers }).isReadable;
+    const token = isKnown ? existing.token : withoutContent(existing.token);
+    return { ...existing, token, position: undefined, isNew: false };
   }
 
   /** Gives the place of each attempt, with a free id. An id that is not drawn stays the same. */

@@ -235,7 +235,7 @@ describe('an evaluation', () => {
 
   it('that finds no worker is a miss: whether it needs one depends on the data', async () => {
     const process = newProcess();
-    const busy = new ExpressionsBusyError();
+    const busy = new ExpressionsBusyError('busy');
     const wait = () =>
       process.guess(
         callerWith(2),

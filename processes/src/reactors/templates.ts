@@ -43,6 +43,15 @@ function quotedIn(template: Json): Json {
 /** The fields of a token whose texts are expressions. The id can be one, too. */
 const expressionFields = new Set(['id', ...descriptions]);
 
+/** Outputs and tags of Liquid as text that shows them. */
+function asText(value: Json): Json {
+  if (typeof value === 'string') return value.replaceAll(/\{[{%]/g, (opening) => `{{ '${opening}' }}`);
+  if (Array.isArray(value)) return value.map(asText);
+  const object = objectOf(value);
+  if (object === undefined) return value;
+  return Object.fromEntries(Object.entries(object).map(([name, each]) => [name, asText(each)]));
+}
+
 /** The payload of `POST /tokenize` with the expressions of its tokens as text. Data is no expression. */
 function quotedTokens(payload: Json): Json {
   if (Array.isArray(payload)) return payload.map(quotedTokens);
@@ -51,7 +60,7 @@ function quotedTokens(payload: Json): Json {
   const isToken = Object.hasOwn(object, 'type') && Object.hasOwn(object, 'data');
   const quoted = (name: string, value: Json): Json => {
     if (!isToken) return quotedTokens(value);
-    return expressionFields.has(name) ? quotedIn(value) : value;
+    return expressionFields.has(name) ? asText(value) : value;
   };
   return Object.fromEntries(Object.entries(object).map(([name, value]) => [name, quoted(name, value)]));
 }

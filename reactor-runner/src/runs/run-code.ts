@@ -1,6 +1,7 @@
 import { createBatcher } from '@token-vault/batching';
 import { DomainError, type Json } from '@token-vault/contracts';
 import type { EgressFetch } from '@token-vault/egress';
+import { containsExpression } from '@token-vault/expressions';
 import type { GuestConsole, SandboxPool } from '../sandbox/index.ts';
 import { failureOfRun, type InvocationFailure } from './outcome.ts';
 import type { OutputWriter, RunOrigin, VaultOperations } from './ports.ts';
@@ -50,7 +51,8 @@ export async function runCode({ sandbox, fetch, operations }: CodeDependencies, 
       return asked.map(() => undefined);
     },
   });
-  const writesExpressions = [code, ...Object.values(configuration)].some((text) => text.includes('{{'));
+  const written = [code, ...Object.values(configuration)];
+  const writesExpressions = written.some((text) => text.includes('{{'));
   const svc = async (by: string, method: string, values: Json): Promise<Json> => {
     const request = serviceRequest(method, values);
     if (request === undefined) throw new Error('there is no such method');
@@ -75,8 +77,8 @@ export async function runCode({ sandbox, fetch, operations }: CodeDependencies, 
   const { raw, tokenize } = outcome.result;
   if (tokenize === undefined) return { kind: 'succeeded', raw, tokens: undefined };
   if (writer instanceof DomainError) throw writer;
-  const tokens = await tokenized(() =>
-    operations.tokenize({ payload: tokenize, writesExpressions }, writer, origin),
-  );
+  // The expressions of tokens may have tags, too.
+  const output = { payload: tokenize, writesExpressions: written.some(containsExpression) };
+  const tokens = await tokenized(() => operations.tokenize(output, writer, origin));
   return { kind: 'succeeded', raw, tokens };
 }

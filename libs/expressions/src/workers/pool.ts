@@ -52,10 +52,10 @@ class Pool implements ExpressionWorkers {
       this.#queue.sizeOf(tenantId) >= this.#waitingOfTenant ||
       this.#queue.size >= maxWaiting
     )
-      return Promise.reject(new ExpressionsBusyError());
+      return Promise.reject(tooMany());
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
-        if (this.#queue.remove(tenantId, waiting)) reject(new ExpressionsBusyError());
+        if (this.#queue.remove(tenantId, waiting)) reject(tooMany());
       }, this.#waitMs);
       const waiting: Waiting = {
         tenantId,
@@ -128,6 +128,8 @@ class Pool implements ExpressionWorkers {
     this.#place();
   }
 }
+
+const tooMany = () => new ExpressionsBusyError('Too many expressions wait to be evaluated; try again.');
 
 export function createExpressionWorkers(options: ExpressionWorkerOptions = {}): ExpressionWorkers {
   return new Pool(options);

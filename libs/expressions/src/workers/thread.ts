@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads';
-import { UnavailableError } from '@token-vault/contracts';
+import { ExpressionsBusyError } from '@token-vault/contracts';
 import { tooLarge, tooSlow } from '../meter.ts';
 import { failed, type Job } from '../job.ts';
 import type { Allowance, WorkerAnswer } from '../request.ts';
@@ -63,7 +63,7 @@ export class Thread {
 
   /**
    * A job that exceeds its allowance, or breaks the thread, has failed and counts as having used its whole allowance.
-   * @throws UnavailableError when the thread ended for another reason, or got no processor
+   * @throws ExpressionsBusyError when the thread ended for another reason, or got no processor
    */
   run(job: Job, allowance: Allowance): Promise<WorkerAnswer> {
     const done = Promise.withResolvers<WorkerAnswer>();
@@ -112,7 +112,7 @@ export class Thread {
     const done = this.#finish();
     if (done === undefined || allowance === undefined) return;
     if (reason === undefined)
-      done.reject(new UnavailableError('Expressions cannot be evaluated now; try again.'));
+      done.reject(new ExpressionsBusyError('Expressions cannot be evaluated now; try again.'));
     else done.resolve({ outcome: failed(reason), used: allowance });
   }
 
