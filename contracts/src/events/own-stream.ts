@@ -2,7 +2,6 @@ import { AlteredRecordError } from '../problems.ts';
 import type { Statement } from '../statements.ts';
 import { streams } from '../streams.ts';
 import { applicationEvents, consoleSessionEvents, sessionEvents } from './application.ts';
-import type { VaultEvent, VaultEventType } from './index.ts';
 import { ProxyCreated, ProxyDeleted, ProxyKeyAdded, ProxyKeyDeleted, ProxyUpdated } from './proxy.ts';
 import { reactorEvents } from './reactor.ts';
 import {
@@ -14,12 +13,19 @@ import {
   TokenUpdated,
 } from './token.ts';
 
+/** The parts of an event that say which entity it is about. */
+interface NamedEvent {
+  readonly type: string;
+  readonly data: object;
+  readonly metadata: { readonly tenant_id: string };
+}
+
 interface Entity {
   readonly kind: Statement['kind'];
   /** The property of the event's data that holds the id. */
   readonly id: string;
   readonly streamOf: (tenantId: string, id: string) => string;
-  readonly events: readonly { readonly type: VaultEventType }[];
+  readonly events: readonly { readonly type: string }[];
 }
 
 const proxyEvents = [ProxyCreated, ProxyUpdated, ProxyKeyAdded, ProxyKeyDeleted, ProxyDeleted];
@@ -48,7 +54,7 @@ const entityOf = new Map(
  * attacker who can write the log could copy the events of one entity over those of another, and the next change of the other would be signed in
  * the name of the first (ADR 20). @throws AlteredRecordError
  */
-export function requireOwnStream({ type, data, metadata }: VaultEvent, stream: string): void {
+export function requireOwnStream({ type, data, metadata }: NamedEvent, stream: string): void {
   const entity = entityOf.get(type);
   if (!entity) return;
   const id: unknown = Object.entries(data).find(([name]) => name === entity.id)?.[1];
