@@ -4,9 +4,13 @@ import { canonical, type StatedGrants, type Statement } from './statements.ts';
 export interface StatedOpening {
   readonly id: string;
   readonly applicationId: string;
+  /** SHA-256 (hex) of the session's key. */
   readonly keyHash: string;
+  /** SHA-256 (hex) of the nonce. */
   readonly nonceHash: string;
+  /** SHA-256 (hex) of the key by which the application opened the session. Undefined for a session of an older release. */
   readonly openerKeyHash: string | undefined;
+  /** The end of the nonce while the session is open, of the session key once it is authorized. */
   readonly expiresAt: string;
 }
 

@@ -5,24 +5,12 @@ import {
   type sessionEvents,
   sessionStatement,
   signatureOf,
+  type StatedOpening,
   type Statement,
   type TypeIn,
 } from '@token-vault/contracts';
 import { evolveBy } from '@token-vault/event-store';
 import type { Signer } from '../aggregates/signing.ts';
-
-interface SessionDetails {
-  readonly id: string;
-  readonly applicationId: string;
-  /** SHA-256 (hex) of the session's key. */
-  readonly keyHash: string;
-  /** SHA-256 (hex) of the nonce. */
-  readonly nonceHash: string;
-  /** SHA-256 (hex) of the key by which the application opened the session. Undefined for a session of an older release. */
-  readonly openerKeyHash: string | undefined;
-  /** The end of the nonce while the session is open, of the session key once it is authorized. */
-  readonly expiresAt: string;
-}
 
 export type SessionState =
   | { readonly kind: 'absent' }
@@ -31,7 +19,7 @@ export type SessionState =
       readonly kind: 'open';
       /** Undefined for a session of an older release. */
       readonly signature: string | undefined;
-    } & SessionDetails)
+    } & StatedOpening)
   | ({
       readonly kind: 'authorized';
       readonly authorizedBy: string;
@@ -39,7 +27,7 @@ export type SessionState =
       readonly permissions: readonly Permission[];
       readonly rules: readonly AccessRule[];
       readonly signature: string | undefined;
-    } & SessionDetails);
+    } & StatedOpening);
 
 export const initialState: SessionState = { kind: 'absent' };
 

@@ -37,7 +37,7 @@ export interface TokenDraft {
   readonly expiresAt: string | undefined;
   /** The transform of the data in the answer. */
   readonly transform: Transform;
-  /** Whether the maker may read the token. The caller of a reactor that made it may not know its content, of which the code may have put data into any field. */
+  /** Whether the answer has the content of the token. The caller of a reactor may not know it: the code may have put data into any field. */
   readonly isReadable: boolean;
   /**
    * The next candidate for the id. After `maxDraws` collisions of an expression it is a UUID. @throws

@@ -42,8 +42,8 @@ const deciding = ({ id, type, createdAt, content }: TokenDetails, isThere: boole
 
 /**
  * Finds every token that had this id since a moment, each in its last state: the present one first, then those that were
- * deleted or have expired since. When none of them was there at the moment, also the one before. An id can be used again after its token was deleted. So a right that was withdrawn
- * does not come back when the token is deleted (rules.md §2).
+ * deleted or have expired since. When none of them was there at the moment, also the one before. An id can be used again
+ * after its token was deleted. So a right that was withdrawn does not come back when the token is deleted (rules.md §2).
  * @throws AlteredRecordError
  */
 export type FindTokensSince = (
