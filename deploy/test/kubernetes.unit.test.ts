@@ -78,6 +78,7 @@ interface Workload extends Manifest {
           readonly readinessProbe?: Probe;
           readonly livenessProbe?: Probe;
           readonly env?: readonly { readonly name: string; readonly value?: string }[];
+          readonly envFrom?: readonly object[];
           readonly resources: { readonly requests: object; readonly limits: { readonly memory: string } };
           readonly securityContext: object;
         }[];
@@ -132,6 +133,20 @@ describe('the manifests for Kubernetes', () => {
       }
     },
   );
+});
+
+it('the services believe the headers of the gateway, which is the only proxy before them', () => {
+  const [, { configMapGenerator }] = kustomizations[0]!;
+  const settings = configMapGenerator.find(({ name }) => name === 'token-vault')?.literals;
+  expect(settings).toContain('VAULT_TRUST_PROXY=1');
+  const served = workloads.filter(({ metadata }) => metadata.name !== 'gateway');
+  expect(served.map(({ metadata }) => metadata.name)).toEqual(
+    expect.arrayContaining(['command-service', 'query-service', 'proxy']),
+  );
+  for (const { spec } of served)
+    expect(spec.template.spec.containers[0]?.envFrom).toContainEqual({
+      configMapRef: { name: 'token-vault' },
+    });
 });
 
 describe.each(withNames(workloads))('%s', (_name, workload) => {

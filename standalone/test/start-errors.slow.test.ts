@@ -57,6 +57,7 @@ async function alterDatabase(sql: string): Promise<void> {
 describe('a setting that is wrong', () => {
   it.each([
     [{ VAULT_PORT: 'http' }, /VAULT_PORT must be a number from 0 to 65535/],
+    [{ VAULT_TRUST_PROXY: 'banana' }, /VAULT_TRUST_PROXY must be a number of hops, or addresses/],
     [{ VAULT_HOST: '192.0.2.1' }, /is not on an address of this machine; check VAULT_HOST/],
     [
       { DATABASE_URL: 'postgres://vault@127.0.0.1:1/vault' },
