@@ -1,5 +1,4 @@
 import {
-  ConflictError,
   DomainError,
   firstCvcEnd,
   invocationPlace,
@@ -7,8 +6,6 @@ import {
   streams,
   KnownOutcomeError,
   ValidationError,
-  type DataOf,
-  type EventMetadata,
   type InvocationField,
   type JsonInput,
 } from '@token-vault/contracts';
@@ -20,17 +17,12 @@ import { loadReactor } from '../reactors/load.ts';
 import { reactorOwner } from '../reactors/owner.ts';
 import { createSeenTokens, type SeenTokensDependencies } from '../tokens/seen.ts';
 import { answerNow, type AnswerDependencies } from './answers.ts';
+import { begunBefore, type Begun } from './begun.ts';
 import { createOwnerDecision } from './code-owner.ts';
 import { invocationDecider, newKeyIds, type NewInvocation } from './decider.ts';
 import type { AwaitedOutcome, InvocationOutcomes } from './outcomes.ts';
 import { readReactRequest, type ReactBody, type ReactRequest } from './request.ts';
-import {
-  invocationSigner,
-  loadInvocation,
-  requireGenuine,
-  type InvocationState,
-  type OutcomeEvent,
-} from './state.ts';
+import { invocationSigner, loadInvocation, type InvocationState, type OutcomeEvent } from './state.ts';
 import { createTokenUse, type TokenUse, type TokenUseDependencies } from './token-use.ts';
 
 export interface InvocationDependencies extends TokenUseDependencies, SeenTokensDependencies {
@@ -55,11 +47,6 @@ interface BegunInvocation {
   readonly position: Position | undefined;
   /** The invocation that an earlier attempt of the request appended. */
   readonly begun?: Begun | undefined;
-}
-
-interface Begun {
-  readonly invoked: DataOf<'ReactorInvoked'>;
-  readonly metadata: EventMetadata;
 }
 
 const sinceOf = ({ metadata }: Begun): Date => new Date(metadata.occurred_at);
@@ -139,8 +126,7 @@ export class Invocations {
 
   /**
    * A repeated request continues the run that it began. When that run failed, a new run begins (rules.md §2), whose id also follows from the
-   * idempotency key, so that a further repeat finds it.
-   * @throws ConflictError when another caller began the run, or when it is a run of another reactor
+   * idempotency key, so that a further repeat finds it. @throws as `begunBefore`
    */
   async #begunOrFree(reactorId: string, context: RequestContext): Promise<{ id: string; begun?: Begun }> {
     for (;;) {
@@ -149,10 +135,7 @@ export class Invocations {
       const { state } = await loadInvocation(this.#store, this.#streamOf(id, context));
       if (state.kind === 'absent') return { id };
       if (state.kind === 'over' && state.outcome.type === 'ReactorFailed') continue;
-      requireGenuine(id, state, await this.#keyRing.hashes(context.principal.tenant.id));
-      if (!isOwn(state, reactorId, context))
-        throw new ConflictError('conflict', 'The idempotency key belongs to another request.');
-      return { id, begun: state };
+      return { id, begun: await begunBefore(this.#keyRing, { id, reactorId }, state, context) };
     }
   }
 
@@ -191,7 +174,7 @@ export class Invocations {
     const { state } = await loadInvocation(this.#store, execution.stream);
     if (state.kind === 'absent' || state.invoked.args === invoked.args) return { position };
     await execution.newKeys.destroy(newKeyIds(command));
-    return { position, begun: state };
+    return { position, begun: await begunBefore(this.#keyRing, draft, state, context) };
   }
 
   async #invokedOf({ id, request, ...draft }: Draft, context: RequestContext): Promise<NewInvocation> {
@@ -286,15 +269,6 @@ function depthOf({ parents }: RequestContext): number {
   if (parents.length > maxDepth)
     throw ValidationError.of('reactor', `is invoked by code more than ${maxDepth} levels deep`);
   return parents.length;
-}
-
-/**
- * Whether this caller requested the invocation, and of this reactor. The id of another caller's request must not give
- * access to its result.
- */
-function isOwn({ invoked, metadata }: Begun, reactorId: string, { metadata: own }: RequestContext): boolean {
-  const isOfCaller = metadata.actor.kind === own.actor.kind && metadata.actor.id === own.actor.id;
-  return isOfCaller && metadata.application_id === own.application_id && invoked.reactor_id === reactorId;
 }
 
 /** The value of the promise, or undefined after `ms`. */

@@ -196,6 +196,29 @@ it('such a repeat does not accept the genuine record of another invocation', asy
   await expect(react({ args: {} }, vault.principal, store)).rejects.toMatchObject(altered);
 });
 
+/** The log as an attempt finds it that looks for the run of the request before that run is appended. */
+function missedAtFirst(log: TestVault['log']): TestVault['log'] {
+  let isMissed = false;
+  return {
+    ...log,
+    async *readStream(stream, options) {
+      const isLookedFor = !isMissed && stream.startsWith('invocation-');
+      isMissed ||= isLookedFor;
+      if (!isLookedFor) yield* log.readStream(stream, options);
+    },
+  };
+}
+
+it('an attempt that meets the run of another when it appends does not accept it when it is forged, or of another caller', async () => {
+  const forged = withInvocation(({ signature: _signature, ...data }) => ({ ...data, token_ids: [] }));
+  const meet = (store: TestVault['log'], principal = vault.principal) =>
+    react({ args: {} }, principal, missedAtFirst(store));
+  await expect(meet(vault.log)).resolves.toMatchObject({ body: { raw: 'SECRET' }, isRepeat: true });
+  await expect(meet(forged)).rejects.toMatchObject(altered);
+  const other = { ...vault.principal, actor: { kind: 'application', id: 'other' } } as const;
+  await expect(meet(vault.log, other)).rejects.toMatchObject({ status: 409, code: 'conflict' });
+});
+
 const invokedRuns = async () => (await vault.events()).filter(({ type }) => type === 'ReactorInvoked');
 
 it('a repeat finds the run that a repeat began after a failed one', async () => {
