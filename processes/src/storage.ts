@@ -27,6 +27,8 @@ export interface StorageOptions {
   readonly path: string | undefined;
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, 'gauge'>;
+  /** By default it asks the operating system. */
+  readonly spaceAt?: (path: string) => Promise<DiskSpace>;
 }
 
 /** The larger of 64 MiB and 2 %. */
@@ -42,7 +44,8 @@ async function diskSpaceAt(path: string): Promise<DiskSpace> {
  * From then on `requireSpace` throws, until there is space again. Below the reserve only writes that were accepted before are completed.
  * Where the file system cannot be asked, nothing is refused.
  */
-export async function watchStorage({ path, logger, metrics }: StorageOptions): Promise<StorageWatch> {
+export async function watchStorage(options: StorageOptions): Promise<StorageWatch> {
+  const { path, logger, metrics, spaceAt = diskSpaceAt } = options;
   if (path === undefined) return { requireSpace: () => undefined, close: async () => undefined };
   let space: DiskSpace | undefined;
   let timer: NodeJS.Timeout | undefined;
@@ -51,7 +54,7 @@ export async function watchStorage({ path, logger, metrics }: StorageOptions): P
 
   async function look(at: string): Promise<void> {
     try {
-      space = await diskSpaceAt(at);
+      space = await spaceAt(at);
       report(space);
     } catch (error) {
       if (space) logger.warn(errorFields(error), 'the free space of the database cannot be read');

@@ -132,6 +132,34 @@ describe('a request whose process was killed', () => {
     expect(scopes[1]).toEqual(scopes[0]);
   });
 
+  it('holds its key for three seconds at most, also after an extension of its lease', async () => {
+    const { promise: held, resolve: release } = Promise.withResolvers<void>();
+    const extensions: Promise<unknown>[] = [];
+    const query = (asked: pg.QueryConfig) => {
+      const done = setup.pool.query(asked);
+      if (asked.name === 'idempotency-extend') extensions.push(done);
+      return done;
+    };
+    const { handle } = handler();
+    const running = openAnswers({ pool: { query } as never, keyRing: setup.keyRing, clock }).run(
+      requestOf(),
+      (scope) => held.then(() => handle(scope)),
+    );
+    const isHeld = async () => {
+      const { rows } = await setup.pool.query<{ is: boolean }>(
+        `select held_until <= clock_timestamp() + interval '3 seconds' as is from idempotency.answer`,
+      );
+      return rows[0]?.is;
+    };
+    await waitUntil(async () => (await isHeld()) !== undefined, { what: 'the row of the request' });
+    expect(await isHeld()).toBe(true);
+    await waitUntil(() => extensions.length > 0, { what: 'an extension' });
+    await extensions[0];
+    expect(await isHeld()).toBe(true);
+    release();
+    await running;
+  });
+
   it('is taken over at once when the starting process knows that it is the only one', async () => {
     const { handle, scopes } = handler();
     await cutOff(scopes, 60_000);
