@@ -31,6 +31,8 @@ function valueOf(literal: string): string {
 }
 
 const invalid = () => ValidationError.of('body', 'is not valid JSON');
+/** The usual mistake is a quote that ends the string early: `"{{ card | json: "$.number" }}"`. */
+const unclosed = `holds an expression whose string ends before }}: in a string of JSON, write quotes as ' or \\"`;
 const asJson = (value: unknown): string => JSON.stringify(value);
 /** Within a string. */
 const escaped = (text: string): string => asJson(text).slice(1, -1);
@@ -56,7 +58,9 @@ export async function piecesOfJson(template: Template, text: string, turn: Turn)
     if (braces > close) continue;
     if (!isName(text, close)) {
       if (close - open > mostOfPlace) throw ValidationError.of('body', tooLong);
-      const cut = template.cut('body', valueOf(text.slice(open, at)), writings);
+      const value = valueOf(text.slice(open, at));
+      if (!value.includes('}}', value.indexOf('{{'))) throw ValidationError.of('body', unclosed);
+      const cut = template.cut('body', value, writings);
       const [first] = cut;
       const isAlone = cut.length === 1 && typeof first === 'object';
       pieces.push(text.slice(written, open), ...(isAlone ? cut : ['"', ...cut, '"']));

@@ -90,6 +90,14 @@ describe('a body of JSON', () => {
   ])('%s is refused: %s', async (body) => {
     expect(await refusalOf({ type: 'application/json', body })).toEqual([400, ['body']]);
   });
+
+  it('that a quote of an expression ends early is refused with a hint', async () => {
+    const body = '{"n": "{{ card-1 | json: "$.number" }}"}';
+    const message = `in a string of JSON, write quotes as ' or \\"`;
+    await expect(outgoing({ type: 'application/json', body })).rejects.toMatchObject({
+      errors: { body: [expect.stringContaining(message)] },
+    });
+  });
 });
 
 describe('a form', () => {

@@ -6,11 +6,15 @@ import {
   type StandaloneProcess,
   startStandaloneProcess,
 } from '@token-vault/test-support';
+import { execFile } from 'node:child_process';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { useDestination } from '../world/receivers.ts';
 import { checkByPython, hasPython } from './python.ts';
-import { createReader, howToDirectory, type Reader } from './reader.ts';
+import { createReader, howToDirectory, readHowTo, type Reader } from './reader.ts';
+import { consoleScriptOf } from './shell-blocks.ts';
 
 /** The files of the checkout. npm and the compiler keep hidden ones in it. */
 const visibleFiles = async (): Promise<string[]> =>
@@ -21,11 +25,13 @@ describe('a reader with a running vault who follows the page', () => {
   let vault: StandaloneProcess;
   let reader: Reader;
   let before: string[];
+  const destination = useDestination();
 
   beforeAll(async () => {
     before = await visibleFiles();
     dataDir = await createDataDirectory();
-    vault = await startStandaloneProcess({ dataDir });
+    const env = { VAULT_EGRESS_ALLOW: '127.0.0.1/32', NODE_EXTRA_CA_CERTS: destination.caFile };
+    vault = await startStandaloneProcess({ dataDir, env });
     reader = await createReader();
   });
   afterAll(async () => {
@@ -55,11 +61,31 @@ describe('a reader with a running vault who follows the page', () => {
     expect(body).toMatchObject({ name: 'backend', tenant_id: variable('ACME') });
   });
 
-  it('send-a-card-to-a-provider has a list of destinations, and a refusal of all others in the log', async () => {
-    const { stdout } = await follow('send-a-card-to-a-provider');
+  it('send-a-card-to-a-provider has a list of destinations, a refusal of all others in the log, and requests that bring the card', async () => {
+    const { stdout, variable } = await follow('send-a-card-to-a-provider');
     expect(stdout).toContain('"proxy_destinations":"https://api.example.com https://*.example.org"');
     expect(stdout).toContain('"message":"Proxy access denied"');
     expect(stdout).toContain('"destination":"https://api.example.com/v1"');
+
+    // With this destination in place of the provider, the requests of the page bring it the card.
+    const settings = { proxy_destinations: destination.url };
+    await vault.client().expect(200, 'PUT', '/tenants/self', { body: { name: 'First tenant', settings } });
+    const moved = { body: { destination: `${destination.url}/v1` } };
+    await vault.client().expect(204, 'PATCH', `/proxies/${variable('PROVIDER')}`, moved);
+    const names = ['PAYMENTS_KEY', 'CARD', 'PROVIDER'];
+    const given = Object.fromEntries(names.map((name) => [name, variable(name)]));
+    const page = await readHowTo('send-a-card-to-a-provider');
+    const script = consoleScriptOf(page).replaceAll('https://api.example.com', destination.url);
+    const env = { PATH: process.env.PATH, VAULT_URL: vault.url, ...given };
+    await promisify(execFile)('bash', ['-c', script], { env });
+    const [byUrl, configured] = destination.arrived.map(({ url, headers, body }) => [
+      url,
+      headers.authorization,
+      JSON.parse(body.toString()) as unknown,
+    ]);
+    const [number, signIn] = ['4242424242424242', 'Bearer <key of the provider>'];
+    expect(byUrl).toEqual(['/v1/charges', signIn, { amount: 1000, number, month: 12 }]);
+    expect(configured).toEqual(['/v1/charges', signIn, { amount: 1000, number }]);
   });
 
   it('many-tokens makes, shows and deletes tokens, and names what failed', async () => {

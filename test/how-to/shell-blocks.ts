@@ -60,3 +60,12 @@ export function scriptOf(markdown: string, { under, before = {} }: ScriptOptions
   }
   return ['set -euo pipefail', ...texts].join('\n');
 }
+
+/** One bash script of the commands in the ```console blocks, in order. The prompt `$ ` begins a command. */
+export const consoleScriptOf = (markdown: string): string =>
+  [
+    'set -euo pipefail',
+    ...blocksOf(markdown)
+      .filter(({ language }) => language === 'console')
+      .map(({ text }) => text.replace(/^\$ /gm, '')),
+  ].join('\n');
