@@ -17,6 +17,15 @@ it.each(pages)('every link of %s leads to a file', (page) => {
   expect(missing).toEqual([]);
 });
 
+it('no table of a page has a second head', () => {
+  const headsOf = (table: string): number => [...table.matchAll(/^\|[ :|-]+\|$/gm)].length;
+  const faulty = pages.filter((page) => {
+    const text = readFileSync(path.join(root, page), 'utf8');
+    return [...text.matchAll(/(^\|.*\n)+/gm)].some(([table]) => headsOf(table) > 1);
+  });
+  expect(faulty).toEqual([]);
+});
+
 const glossary = readFileSync(path.join(root, 'docs/reference/glossary.md'), 'utf8');
 it('every file that the glossary names exists', () => {
   const places = [...glossary.matchAll(/`((?:[\w-]+\/)+[\w.-]+)`/g)].map(([, place = '']) => place);
