@@ -61,6 +61,15 @@ describe('a card number at any place of any operation', () => {
     expect(allowedInVain(sinks, flocks)).toEqual([]);
   });
 
+  it('is not in the statistics of the planner in sealed form either: there it would outlive its deletion', () => {
+    const sealed = /sv1\.[\da-f-]{36}\./;
+    const tables = [...sinks].filter(([, rows]) => sealed.test(rows)).map(([name]) => name);
+    const ofAnswers = ['rm_proxies.proxy', 'rm_reactors.reactor', 'rm_tenants.tenant', 'rm_tokens.token'];
+    expect(tables).toEqual(expect.arrayContaining(['idempotency.answer', ...ofAnswers]));
+    expect(sinks.get('pg_catalog.pg_statistic')).toContain('\n');
+    expect(tables.filter((name) => name.startsWith('pg_catalog.'))).toEqual([]);
+  });
+
   it('is in no error of another caller, and quoted only as a path, a name or a token that is not there', () => {
     expect(quotesIn([...answered, ...refused], flocks)).toEqual([]);
   });
