@@ -1,22 +1,23 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import type { Grants } from '@token-vault/access';
 import type { Json, LogEntry, Token } from '@token-vault/contracts';
-import { type Client, resultOf, startCommand, waitUntil } from '@token-vault/test-support';
+import { type Client, hasFullRuns, resultOf, startCommand, waitUntil } from '@token-vault/test-support';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { useMovableClock } from '../world/movable-clock.ts';
 import { useReceiver } from '../world/receivers.ts';
 import { makeTenant, type OtherTenant } from '../world/tenants.ts';
-import { type Caller, makeApplicationBy, useVault } from '../world/vault.ts';
+import { type Caller, functionOf, makeApplicationBy, makeReactorBy, useVault } from '../world/vault.ts';
 import type { Asked, Told } from './asked.ts';
 import { callers, type Expected } from './callers.ts';
 import { cells, pages } from './cells.ts';
 import { checkCells, checkPages } from './checks.ts';
 import { tellOverHttp } from './entrances.ts';
 import { Rules } from './expected.ts';
-import { hiddenOf } from './hidden.ts';
+import { card, hiddenOf } from './hidden.ts';
 import { runningEntrances } from './running-entrances.ts';
-import { fill, fillOther, states, type Tenant } from './states.ts';
+import { fill, fillOther, numberOf, states, type Tenant } from './states.ts';
 
 // The matrix of matrix.slow.test.ts by the entrances that need a running vault.
 
@@ -119,6 +120,60 @@ describe('each operation on a token of each state', () => {
     },
     180_000,
   );
+});
+
+/** Private applications that may use what they may read. Those of the matrix may use nothing. */
+const users = applications
+  .filter(({ expected }) => expected.applicationType === 'private')
+  .map(({ caller, expected }) => ({ caller, expected: { ...expected, ...withUse(expected) } }));
+
+/** The same rights, and `token:use` wherever there are others. */
+function withUse({ permissions, rules }: Grants): Grants {
+  const andUse = (those: Grants['permissions']) => (those.length > 0 ? [...those, 'token:use' as const] : []);
+  return {
+    permissions: andUse(permissions),
+    rules: rules.map((each) => ({ ...each, permissions: andUse(each.permissions) })),
+  };
+}
+
+/** Each caller by one of the entrances in turn; by all of them with TEST_RUNS=full. */
+const uses = Object.keys(entrances).flatMap((entrance, index) =>
+  users
+    .filter((_user, turn) => hasFullRuns || turn % Object.keys(entrances).length === index)
+    .map((user) => ({ entrance, ...user })),
+);
+
+describe('code is given a token of each state as its caller may use it', () => {
+  let tenant: OtherTenant;
+  let echo: string;
+  beforeAll(async () => {
+    tenant = await makeFilled();
+    echo = await makeReactorBy(tenant.manager, functionOf('return { raw: args.x };'));
+  });
+
+  /** Code is given plaintext by any rule that grants `token:use`. */
+  const outcomeOf = (rules: Rules, id: string) => {
+    if (!states[id]?.isThere) return { status: 400, raw: undefined };
+    if (!rules.accessTo(id, 'token:use')) return { status: 403, raw: undefined };
+    const { cvc, ...rest } = card(numberOf(id, hidden), hidden.cvc);
+    return { status: 200, raw: states[id].hasCvc ? { ...rest, cvc } : rest };
+  };
+
+  it.each(uses)('by $entrance as $caller', async ({ entrance, expected }) => {
+    const caller = await makeCaller(tenant.manager, expected);
+    const asks = ids.map((id): Asked => {
+      return { operation: 'react', params: { id: echo }, body: { args: { x: `{{ ${id} }}` } } };
+    });
+    const told = (await entrances[entrance]?.(tenant, caller, asks)) ?? [];
+    const perAsk = told.length / asks.length;
+    expect([1, 2]).toContain(perAsk);
+    const rules = new Rules(expected);
+    for (const [index, { status = 200, body }] of told.entries()) {
+      const id = ids[Math.floor(index / perAsk)] ?? '';
+      const { raw } = body as { raw?: Json };
+      expect({ id, status, raw }).toEqual({ id, ...outcomeOf(rules, id) });
+    }
+  });
 });
 
 it('the command line exports, for each application, the tokens that its rules reveal', async () => {
