@@ -32,7 +32,7 @@ const keys = [
 
 /** The plaintext of a request is a `Secret` from the line that takes it out of the body. */
 const secretFields = [
-  "MemberExpression[object.name='body'][property.name=/^(data|configuration|args)$/]:not(CallExpression[callee.name='secret'] MemberExpression)",
+  "MemberExpression[object.name='body'][property.name=/^(data|configuration|args)$/]:not(CallExpression[callee.name=/^secret(IfGiven)?$/] MemberExpression)",
   "VariableDeclarator[init.name='body'] > ObjectPattern > Property[key.name=/^(data|configuration|args)$/]",
 ].map((selector) => ({ selector, message: 'wrap it: secret(body.…)' }));
 

@@ -7,7 +7,7 @@ import {
   type Proxy,
   type ProxyBody,
 } from '@token-vault/contracts';
-import { generateApiKey, hashApiKey, secret } from '@token-vault/crypto';
+import { generateApiKey, hashApiKey, secret, secretIfGiven } from '@token-vault/crypto';
 import type { EventStore, Position } from '@token-vault/event-store';
 import type { AnswerOwner, RequestContext } from '@token-vault/operations';
 import { attemptsOf } from '../aggregates/attempts.ts';
@@ -87,19 +87,20 @@ export class Proxies {
   }
 
   /** A merge patch (RFC 7386): an absent field stays, null removes it. @throws NotFoundError, as `create` */
-  async patch(id: string, patch: PatchProxyBody, context: RequestContext): Promise<Changed> {
+  async patch(id: string, body: PatchProxyBody, context: RequestContext): Promise<Changed> {
     await loadProxy(this.#dependencies, tenantOf(context), id);
-    const application = await this.#referenced(patch.application ?? undefined, context);
-    await this.#compile(codesOf(patch), context);
+    const application = await this.#referenced(body.application ?? undefined, context);
+    await this.#compile(codesOf(body), context);
+    const configuration = secretIfGiven(body.configuration);
     return this.#change(context, id, async (before) =>
-      patched(before, patch, {
+      patched(before, body, {
         configuration: await this.#configurations.patched(
           tenantOf(context),
           id,
           before.configuration,
-          patch.configuration,
+          configuration,
         ),
-        applicationId: patch.application === undefined ? before.applicationId : application?.id,
+        applicationId: body.application === undefined ? before.applicationId : application?.id,
       }),
     );
   }

@@ -27,6 +27,8 @@ interface Configuring {
   readonly content?: { readonly configuration: SealedValue };
 }
 
+type ConfigurationPatch = Exclude<PatchReactorBody['configuration'], undefined>;
+
 export interface Configurations {
   /** The keys of a command, for its execution: a creation brings a new one. */
   newKeys(tenantId: string): {
@@ -47,7 +49,7 @@ export interface Configurations {
     tenantId: string,
     id: string,
     before: SealedValue,
-    patch: PatchReactorBody['configuration'],
+    patch: Secret<ConfigurationPatch> | undefined,
   ): Promise<SealedValue>;
   /** @throws NotFoundError when the entity was deleted meanwhile. */
   open(tenantId: string, id: string, sealed: SealedValue): Promise<Secret<Configuration>>;
@@ -78,7 +80,8 @@ export function createConfigurations(keyRing: KeyRing, kind: ConfiguredKind): Co
     seal: (tenantId, id, configuration) => keyRing.sealNew(placeOf(tenantId, id), configuration),
     reseal: (tenantId, id, before, configuration) =>
       orNotFound(keyRing.sealAgain(placeOf(tenantId, id), before, configuration)),
-    async patched(tenantId, id, before, patch) {
+    async patched(tenantId, id, before, given) {
+      const patch = given?.expose();
       if (patch === undefined) return before;
       // An answer always has the field, so a patch with null leaves an empty configuration.
       if (patch === null) return configurations.reseal(tenantId, id, before, secret({}));

@@ -1,5 +1,5 @@
 import { streams, type PatchReactorBody, type Reactor, type ReactorBody } from '@token-vault/contracts';
-import { secret, type KeyRing, type Secret } from '@token-vault/crypto';
+import { secret, secretIfGiven, type KeyRing, type Secret } from '@token-vault/crypto';
 import type { EventStore, Position } from '@token-vault/event-store';
 import type { AnswerOwner, RequestContext } from '@token-vault/operations';
 import { attemptsOf } from '../aggregates/attempts.ts';
@@ -126,20 +126,21 @@ export class Reactors {
   }
 
   /** A merge patch (RFC 7386): an absent field stays, null removes it. @throws NotFoundError, as `create` */
-  async patch(id: string, patch: PatchReactorBody, context: RequestContext): Promise<ChangedReactor> {
+  async patch(id: string, body: PatchReactorBody, context: RequestContext): Promise<ChangedReactor> {
     await loadReactor(this.#dependencies, tenantOf(context), id);
-    const application = await this.#referenced(patch.application ?? undefined, context);
-    if (patch.code !== undefined) await this.#compile(patch.code, context);
+    const application = await this.#referenced(body.application ?? undefined, context);
+    if (body.code !== undefined) await this.#compile(body.code, context);
+    const configuration = secretIfGiven(body.configuration);
     return this.#change(context, id, async (details) => ({
-      name: patch.name ?? details.name,
-      code: patch.code ?? details.code,
+      name: body.name ?? details.name,
+      code: body.code ?? details.code,
       configuration: await this.#configurations.patched(
         tenantOf(context),
         id,
         details.configuration,
-        patch.configuration,
+        configuration,
       ),
-      applicationId: patch.application === undefined ? details.applicationId : application?.id,
+      applicationId: body.application === undefined ? details.applicationId : application?.id,
     }));
   }
 

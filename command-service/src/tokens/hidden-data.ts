@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { seesMoreAfterMove } from '@token-vault/access';
 import { entityTypeOfToken, FieldForbiddenError, type Json, type TokenType } from '@token-vault/contracts';
+import type { Secret } from '@token-vault/crypto';
 import { fieldsOfShape, type TokenDetails } from '@token-vault/tokens';
 import { changedDescriptions, describedBefore, type Described } from './descriptions.ts';
 import type { PatchAttempt } from './patch-attempt.ts';
@@ -14,7 +15,8 @@ function isObject(value: Json | undefined): value is Record<string, Json> {
  * Whether the patch replaces all stored data, whatever that data is. For an object of unknown properties the answer
  * is no: only the stored data could tell, and the result would reveal it to the caller.
  */
-function isDataBroughtWhole(type: TokenType, data: Json | undefined): boolean {
+function isDataBroughtWhole(type: TokenType, given: Secret<Json> | undefined): boolean {
+  const data = given?.expose();
   if (data === undefined) return false;
   if (!isObject(data)) return true;
   const fields = fieldsOfShape(type);

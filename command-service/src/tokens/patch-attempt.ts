@@ -1,6 +1,14 @@
-import type { PatchTokenBody, Transform } from '@token-vault/contracts';
+import type { Json, PatchTokenBody, Transform } from '@token-vault/contracts';
+import { secretIfGiven, type Secret } from '@token-vault/crypto';
 import type { RequestContext } from '@token-vault/operations';
 import type { TokenDetails } from '@token-vault/tokens';
+
+/** The body of a patch, its plaintext as a secret. */
+export interface Patch extends Omit<PatchTokenBody, 'data'> {
+  readonly data: Secret<Json> | undefined;
+}
+
+export const patchOf = (body: PatchTokenBody): Patch => ({ ...body, data: secretIfGiven(body.data) });
 
 /**
  * A patch and the rights of its caller. `transform`: how token:update shows the present token. `target`: how it shows
@@ -8,7 +16,7 @@ import type { TokenDetails } from '@token-vault/tokens';
  */
 export interface PatchAttempt {
   readonly details: TokenDetails;
-  readonly patch: PatchTokenBody;
+  readonly patch: Patch;
   readonly context: RequestContext;
   readonly target: readonly string[];
   readonly transform: Transform;

@@ -1,5 +1,6 @@
-import type { Json, PatchTokenBody } from '@token-vault/contracts';
+import type { Json } from '@token-vault/contracts';
 import { readPathsOf, type ReadPath } from '@token-vault/expressions';
+import type { Patch } from './patch-attempt.ts';
 
 /** The effect of a patch on an expression, computed without the stored data. */
 interface PatchEffect {
@@ -20,12 +21,12 @@ function propertyEffect(path: ReadPath, patch: Json | undefined): PropertyEffect
   return Object.hasOwn(patch, property) ? propertyEffect(rest, patch[property]) : 'kept';
 }
 
-export function effectOfPatch(expression: string, { data, metadata }: PatchTokenBody): PatchEffect {
+export function effectOfPatch(expression: string, { data, metadata }: Patch): PatchEffect {
   const effects = (root: string, patch: Json | undefined): PropertyEffect[] =>
     readPathsOf(expression).flatMap(([name, ...path]) =>
       name === root ? [propertyEffect(path, patch)] : [],
     );
-  const onData = effects('data', data);
+  const onData = effects('data', data?.expose());
   return {
     changesData: onData.some((effect) => effect !== 'kept'),
     changesMetadata: effects('metadata', metadata).some((effect) => effect !== 'kept'),

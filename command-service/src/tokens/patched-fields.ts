@@ -36,13 +36,16 @@ export const replace = <Value>(
 export async function mergeData(
   type: TokenType,
   before: () => Promise<Secret<Json>>,
-  patch: Json | undefined,
+  given: Secret<Json> | undefined,
 ): Promise<Secret<Json>> {
+  const patch = given?.expose();
   if (patch === undefined) return before();
   if (patch === null) throw ValidationError.of('data', 'cannot be removed');
   const merged = isObject(patch) ? mergePatch((await before()).expose(), patch) : patch;
   return secret(validateData(type, merged));
 }
 
-export const isCvcIn = (patch: Json | undefined): boolean =>
-  typeof patch === 'object' && patch !== null && !Array.isArray(patch) && Object.hasOwn(patch, 'cvc');
+export function isCvcIn(given: Secret<Json>): boolean {
+  const patch = given.expose();
+  return isObject(patch) && Object.hasOwn(patch, 'cvc');
+}

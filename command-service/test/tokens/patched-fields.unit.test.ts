@@ -10,12 +10,15 @@ describe('the data of a patch', () => {
   it.each<Json>(['text', '', 5, 0, false, [], [{ a: 1 }]])(
     'that is no object replaces the stored data, which is not opened: %j',
     async (patch) => {
-      expect((await mergeData('token', unopened, patch)).expose()).toEqual(patch);
+      expect((await mergeData('token', unopened, secret(patch))).expose()).toEqual(patch);
     },
   );
 
   it('that is an object is merged with the stored data', async () => {
-    expect((await mergeData('token', stored, { a: null, c: 3 })).expose()).toEqual({ b: 2, c: 3 });
+    expect((await mergeData('token', stored, secret<Json>({ a: null, c: 3 }))).expose()).toEqual({
+      b: 2,
+      c: 3,
+    });
   });
 
   it('that is left out keeps the stored data', async () => {
@@ -23,6 +26,6 @@ describe('the data of a patch', () => {
   });
 
   it('cannot be removed, whatever is stored', async () => {
-    await expect(mergeData('token', unopened, null)).rejects.toThrow('not valid');
+    await expect(mergeData('token', unopened, secret(null))).rejects.toThrow('not valid');
   });
 });

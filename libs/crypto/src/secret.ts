@@ -40,6 +40,11 @@ export function secret<T>(value: T): Secret<T> {
   return new Secret(value);
 }
 
+/** For a field that may be absent. */
+export function secretIfGiven<T>(value: T | undefined): Secret<T> | undefined {
+  return value === undefined ? undefined : secret(value);
+}
+
 export function isSecret(value: unknown): value is Secret<unknown> {
   return Secret.is(value);
 }
