@@ -17,12 +17,11 @@ import { createSessionHandlers } from './sessions/handlers.ts';
 import { sessionRoutes } from './sessions/routes.ts';
 import { createTenantHandlers } from './tenants/handlers.ts';
 import { tenantRoutes } from './tenants/routes.ts';
-import { TokenCreation } from './tokens/create.ts';
 import { createEnlistment } from './tokens/enlistment.ts';
 import { TokenErasure } from './tokens/erasure.ts';
 import { createFingerprintClaims } from './tokens/fingerprint-claims.ts';
+import { createTokenHandlers } from './tokens/handlers.ts';
 import { tokenRoutes } from './tokens/routes.ts';
-import { TokenUpdate } from './tokens/update.ts';
 import { Transactions } from './transactions/handlers.ts';
 import { createTransactionOutcomes } from './transactions/outcomes.ts';
 import { transactionRoutes } from './transactions/routes.ts';
@@ -90,11 +89,6 @@ export function createCommandHandlers(dependencies: CommandDependencies): Handle
     ...redeliveryRoutes(dependencies),
     ...tenantRoutes(createTenantHandlers(dependencies)),
     ...transactionRoutes(transactions),
-    ...tokenRoutes({
-      dependencies: tokenDependencies,
-      atomic: transactions,
-      creation: new TokenCreation(tokenDependencies),
-      update: new TokenUpdate(tokenDependencies),
-    }),
+    ...tokenRoutes(createTokenHandlers(tokenDependencies, transactions)),
   };
 }
