@@ -40,7 +40,7 @@ export function createLogHandlers({ reads, store, audit, waitForProjections }: L
   // when the request arrived, and for no later ones.
   const waitForLog = async (names: readonly string[]): Promise<boolean> =>
     !waitForProjections || waitForProjections(await store.head(), waitForLogMs, names);
-  const recordOf = (context: RequestContext) =>
+  const recordRead = (context: RequestContext) =>
     audit.record(context, EntitiesRead, { entity_type: 'log', operation: 'list', entity_ids: [] });
 
   return {
@@ -49,7 +49,7 @@ export function createLogHandlers({ reads, store, audit, waitForProjections }: L
       const filters = filtersOf(query);
       const { id: tenantId } = context.principal.tenant;
       const { pagination, data } = await listLogs(reads.of(tenantId), tenantId, filters, query);
-      await recordOf(context);
+      await recordRead(context);
       return { headers: consistency(isFresh), body: { pagination, data: data.map(present) } };
     },
 
@@ -60,7 +60,7 @@ export function createLogHandlers({ reads, store, audit, waitForProjections }: L
       const isFresh = await waitForLog(['log', 'log_summary']);
       const { id: tenantId } = context.principal.tenant;
       const counts = await summarizeLogs(reads.of(tenantId), tenantId, filters, { interval, group });
-      await recordOf(context);
+      await recordRead(context);
       const data = counts.map(({ start, value, count }) => ({
         start: start.toISOString(),
         value: value ?? undefined,

@@ -101,7 +101,7 @@ export class SandboxChild {
     // Read each time: while the waiting process lives, this id is not used again. The waiting process reaps the child
     // and then ends itself.
     const inner = this.#isAlone ? processIn(pid) : undefined;
-    if (inner === undefined || !hasKilled(inner)) this.#process.kill('SIGKILL');
+    if (inner === undefined || !tryKill(inner)) this.#process.kill('SIGKILL');
   }
 
   #send(message: ToChild, onOut: () => void = () => {}): void {
@@ -158,7 +158,8 @@ function signalTold(code: number | null): NodeJS.Signals | null {
   return (Object.entries(constants.signals).find(isOf)?.[0] ?? null) as NodeJS.Signals | null;
 }
 
-function hasKilled(pid: number): boolean {
+/** False when there is no such process. */
+function tryKill(pid: number): boolean {
   try {
     return process.kill(pid, 'SIGKILL');
   } catch {
