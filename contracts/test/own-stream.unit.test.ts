@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { AlteredRecordError, requireOwnStream, streams } from '../src/index.ts';
+import { AlteredRecordError, onForeignEvent, requireOwnStream, streams } from '../src/index.ts';
 import { readFixtures } from './event-fixtures.ts';
 
 const { application, session, consoleSession, reactor, proxy, token } = streams;
@@ -21,11 +21,16 @@ it('there are fixtures of every signed entity', () => {
 });
 
 it.each(signed)('%s counts in the stream of its entity alone', (name, event) => {
-  const [, streamOf, id] = kinds.find(([kind]) => name.startsWith(kind)) ?? kinds[0];
+  const [kind, streamOf, id] = kinds.find(([kind]) => name.startsWith(kind)) ?? kinds[0];
   const { tenant_id: tenantId } = event.metadata;
   const entityId = event.data[id] as string;
   const own = streamOf(tenantId, entityId);
   expect(() => requireOwnStream(event, own)).not.toThrow();
+  const told: unknown[] = [];
+  onForeignEvent((...given) => told.push(given));
   for (const foreign of [streamOf(tenantId, 'another'), streamOf('another', entityId), ''])
     expect(() => requireOwnStream(event, foreign)).toThrow(AlteredRecordError);
+  expect(told).toEqual(
+    Array.from({ length: 3 }, () => [kind.replace('Console', 'Console ').toLowerCase(), tenantId]),
+  );
 });

@@ -1,5 +1,5 @@
 import { keepIndexPlans } from '@token-vault/postgres';
-import { eventRegistry } from '@token-vault/contracts';
+import { eventRegistry, onForeignEvent } from '@token-vault/contracts';
 import { createKeyRing, dataKeyTable, type KeyRing } from '@token-vault/crypto';
 import { EventStoreAccessError, type EventStore } from '@token-vault/event-store';
 import { createPostgresEventStore, type PostgresEventStoreOptions } from '@token-vault/event-store/postgres';
@@ -148,13 +148,15 @@ export function openPool(
 /** @throws WrongRootKeyError, RootKeyUnusableError, RootKeyUnavailableError */
 export async function openKeyRing(context: ProcessContext, rootKeys: RootKeySources): Promise<KeyRing> {
   const pool = openPool(context, 'keys', 3, { onConnect: keepIndexPlans });
+  const onAltered = observeAlterations(context.metrics, context.logger);
+  onForeignEvent(onAltered);
   return createKeyRing({
     pool,
     ...(await openRootKeys(rootKeys, pool)),
     clock: systemClock,
     durability: keyDurability(context.settings),
     onTenantKeys: observeTenantKeys(context.metrics),
-    onAltered: observeAlterations(context.metrics, context.logger),
+    onAltered,
   });
 }
 

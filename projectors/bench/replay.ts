@@ -5,7 +5,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { eventRegistry, type VaultEvent } from '@token-vault/contracts';
+import { eventRegistry, ownStreamOf, type VaultEvent } from '@token-vault/contracts';
 import { comparePositions, type Position } from '@token-vault/event-store';
 import { createEventStoreSchema, createPostgresEventStore } from '@token-vault/event-store/postgres';
 import pg from 'pg';
@@ -70,7 +70,9 @@ function seed(index: number): VaultEvent {
 let head = '0' as Position;
 for (let index = 0; index < Number(count); index += 1_000) {
   const events = Array.from({ length: 1_000 }, (_, offset) => seed(index + offset));
-  head = (await store.append(`bench-${index}`, events, 'no-stream')).position;
+  const byStream = Map.groupBy(events, (event) => ownStreamOf(event)?.stream ?? 'bench');
+  await Promise.all([...byStream].map(([stream, own]) => store.append(stream, own, 'any')));
+  head = await store.head();
 }
 console.log(`${count} events in the log`);
 

@@ -11,7 +11,7 @@ import { isFenced } from '../src/runner/failures.ts';
 import { openSession, type Session } from '../src/runner/session.ts';
 import { histories } from './histories.ts';
 import { event, tokenCreated, tokenDeleted, tokenUpdated } from './events.ts';
-import { contentOf, openVault, type Vault } from './vault.ts';
+import { contentOf, openVault, streamOf, type Vault } from './vault.ts';
 
 let vault: Vault;
 beforeAll(async () => {
@@ -24,7 +24,7 @@ const sessionFor = (projection: Projection): Promise<Session> =>
 
 async function recorded(history: readonly VaultEvent[]): Promise<RecordedEvent[]> {
   const store = createMemoryEventStore({ registry: eventRegistry });
-  if (history.length > 0) await store.append('history', history, 'any');
+  for (const each of history) await store.append(streamOf(each), [each], 'any');
   const events: RecordedEvent[] = [];
   for await (const each of store.readAll('0' as Position)) events.push(each);
   return events;

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { event, tenantCreated, tokenCreated, tokenDeleted, tokenUpdated, tenantId } from './events.ts';
-import { openVault, type Vault } from './vault.ts';
+import { openVault, streamOf, type Vault } from './vault.ts';
 
 let vault: Vault;
 beforeEach(async () => {
@@ -39,6 +39,29 @@ describe('the read models', () => {
       { entity_type: 'token', entity_id: 'a', operation: 'update' },
       { entity_type: 'token', entity_id: 'b', operation: 'delete' },
     ]);
+  });
+
+  it('leave out an event of a signed entity that is in the stream of another one', async () => {
+    vault.start();
+    await vault.append(tokenCreated('a'), tokenCreated('b'));
+    const copied = [
+      tokenCreated('a', { containers: ['/mine/'] }),
+      tokenUpdated('a', { containers: ['/mine/'] }),
+      tokenDeleted('a'),
+    ];
+    const transactionId = '00000000-0000-4000-8000-0000000000c1';
+    const enlisted = tokenDeleted('a', { transaction_id: transactionId });
+    await vault.store.append(streamOf(tokenCreated('b')), [...copied, enlisted], 'any');
+    await vault.reached(
+      await vault.append(event('TransactionCommitted', { transaction_id: transactionId }), tokenDeleted('b')),
+    );
+    expect(await vault.rows('select id, container from rm_tokens.token')).toEqual([
+      { id: 'a', container: '/general/high/' },
+    ]);
+    const entries = await vault.rows<{ operation: string }>(
+      `select operation from rm_log.entry where entity_type = 'token' order by seq`,
+    );
+    expect(entries.map(({ operation }) => operation)).toEqual(['create', 'create', 'delete']);
   });
 
   it('keep the key of every session, so that its use can be recorded also after the end of the session', async () => {

@@ -149,6 +149,9 @@ describe('a rebuild', () => {
     await expect(stricter.rebuild('tokens')).rejects.toMatchObject({
       code: 'rebuild_failed',
       eventId: poison.id,
+      message: expect.stringMatching(
+        /\(TokenCreated of token-[\da-f-]{36}\.token-25, revision 0, at position 26\): RangeError$/,
+      ) as string,
     });
     expect(await vault.statusOf('tokens')).toMatchObject({
       status: 'live',

@@ -114,6 +114,34 @@ it.each([
   await resultOf(dataDir, 'projections', 'rebuild', name);
 });
 
+it.skipIf(testStack.startsWith('eventstoredb'))(
+  'an event that stops the rebuild of a read model is named, and the others are compared all the same',
+  async () => {
+    const body = plainApplication({ permissions: ['token:create'] });
+    const made = await vault.client().expect<{ key: string }>(201, 'POST', '/applications', { body });
+    const create = async () =>
+      (await vault.client(made.body.key).expect<{ id: string }>(201, 'POST', '/tokens', { body: cardToken(number) })).body.id; // prettier-ignore
+    const [one, other] = [await create(), await create()];
+    // Another creation of the one, without a signature, takes the place of the other.
+    await pool.query(
+      `set session_replication_role = replica;
+       update event_store.event e set stream = o.stream, revision = 1, data = (o.data::jsonb - 'signature')::json
+         from event_store.event o where o.type = 'TokenCreated' and e.type = 'TokenCreated'
+          and o.data->>'token_id' = '${one}' and e.data->>'token_id' = '${other}'`,
+    );
+    const { rows } = await pool.query<{ position: string }>(
+      `select position from event_store.event where type = 'TokenCreated' and revision = 1`,
+    );
+    const found = await runCommand(dataDir, ['audit', 'verify']);
+    expect(found.code).toBe(1);
+    const place = `TokenCreated of token-\\S+${one}, revision 1, at position ${rows[0]?.position}`;
+    expect(found.stderr).toMatch(
+      new RegExp(`the rebuild of tokens failed at event \\S+ \\(${place}\\): 23505`),
+    );
+    expect(found.stderr).toContain('log is not what the log gives');
+  },
+);
+
 // In Postgres any event can be altered, in EventStoreDB only those of the double.
 it.skipIf(testStack.startsWith('eventstoredb') && !hasDouble)(
   'an event that was altered is named',
@@ -137,5 +165,26 @@ it.skipIf(testStack.startsWith('eventstoredb') && !hasDouble)(
       new RegExp(`^${place}: ApplicationCreated of \\S+, revision 0, is not what was signed$`, 'm'),
     );
     expect(found.stderr).toMatch(/^vault: the log was altered: 1 findings in .+\n$/m);
+  },
+);
+
+it.skipIf(testStack.startsWith('eventstoredb'))(
+  'an event that was copied into the stream of another entity is named, too',
+  async () => {
+    const { rows } = await pool.query<{ position: string }>(
+      `with moved as (update event_store.head set position = position + 1 returning position)
+       insert into event_store.event (position, stream, revision, version, bytes, id, type, data, metadata)
+       select moved.position, e.stream || '0', 0, e.version, e.bytes, gen_random_uuid(), e.type, e.data, e.metadata
+         from moved, event_store.event e where e.type = 'ProxyCreated' returning position`,
+    );
+    const found = await runCommand(dataDir, ['audit', 'verify']);
+    expect(found.code).toBe(1);
+    expect(found.stdout).toMatch(
+      new RegExp(
+        `^position ${rows[0]?.position}, tenant \\S+: ProxyCreated of \\S+, revision 0, is not of the proxy of this stream$`,
+        'm',
+      ),
+    );
+    expect(found.stderr).toMatch(/^vault: the log was altered: 2 findings/m);
   },
 );

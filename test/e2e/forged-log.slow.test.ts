@@ -187,6 +187,19 @@ describe('an attacker that writes the database without the root key', () => {
     expect(repeated).toMatchObject({ status: 500 });
   });
 
+  it('cannot have the next change of an application signed in the name of another', async () => {
+    const { id } = await makeApplication();
+    const { id: other } = await makeApplication();
+    const { rowCount } = await database.query(
+      `update event_store.event e set data = o.data from event_store.event o where e.stream = $1 and o.stream = $2`,
+      [streams.application(tenantId, id), streams.application(tenantId, other)],
+    );
+    expect(rowCount).toBe(1);
+    const body = { name: 'changed', permissions: ['token:create'] };
+    const changed = await manager.request('PUT', `/applications/${id}`, { body });
+    expect(changed).toMatchObject(altered);
+  });
+
   it.each<[string, (backend: Client, id: string) => Promise<unknown>]>([
     [
       'a token that was made again under the id',
@@ -224,7 +237,7 @@ describe('an attacker that writes the database without the root key', () => {
 
   it('is counted and written to the log, by kind', async () => {
     const metrics = await (await fetch(`${vault.url}/metrics`)).text();
-    for (const kind of ['reactor', 'invocation'])
+    for (const kind of ['reactor', 'invocation', 'application'])
       expect(metrics).toMatch(new RegExp(`vault_altered_records_total\\{.*kind="${kind}".*\\} [1-9]`));
     expect(vault.output()).toContain('a stored record was altered and is refused');
     expect(vault.output()).not.toContain(number);

@@ -49,15 +49,35 @@ const entityOf = new Map(
   entities.flatMap((entity) => entity.events.map(({ type }) => [type, entity] as const)),
 );
 
+interface Own {
+  readonly kind: Statement['kind'];
+  /** Undefined when the event names no entity. */
+  readonly stream: string | undefined;
+}
+
+/** The stream of the signed entity that the event is about. Undefined for an event of no such entity. */
+export function ownStreamOf({ type, data, metadata }: NamedEvent): Own | undefined {
+  const entity = entityOf.get(type);
+  if (!entity) return undefined;
+  const id = (data as Readonly<Record<string, unknown>>)[entity.id];
+  const stream = typeof id === 'string' ? entity.streamOf(metadata.tenant_id, id) : undefined;
+  return { kind: entity.kind, stream };
+}
+
+type ForeignEventObserver = (kind: Statement['kind'], tenantId: string) => void;
+const observers = new Set<ForeignEventObserver>();
+
+/** `observe` is called for each event that `requireOwnStream` refuses in this process. */
+export const onForeignEvent = (observe: ForeignEventObserver): unknown => observers.add(observe);
+
 /**
  * A signature says nothing of the stream that its event is in. So an event of a signed entity counts in the stream of this entity alone: else an
  * attacker who can write the log could copy the events of one entity over those of another, and the next change of the other would be signed in
  * the name of the first (ADR 20). @throws AlteredRecordError
  */
-export function requireOwnStream({ type, data, metadata }: NamedEvent, stream: string): void {
-  const entity = entityOf.get(type);
-  if (!entity) return;
-  const id: unknown = Object.entries(data).find(([name]) => name === entity.id)?.[1];
-  if (typeof id !== 'string' || entity.streamOf(metadata.tenant_id, id) !== stream)
-    throw new AlteredRecordError(entity.kind);
+export function requireOwnStream(event: NamedEvent, stream: string): void {
+  const own = ownStreamOf(event);
+  if (!own || own.stream === stream) return;
+  for (const observe of observers) observe(own.kind, event.metadata.tenant_id);
+  throw new AlteredRecordError(own.kind);
 }

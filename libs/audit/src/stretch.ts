@@ -1,19 +1,31 @@
 import type { StoredEvent } from '@token-vault/event-store';
 import { digestOf, extendChain, hashOf, splitDigests, type ChainState, type EventHash } from './chain.ts';
 import type { Checkpoint } from './checkpoint.ts';
-import { compareStretch, type Finding, type Found } from './compare.ts';
+import { compareStretch, nameOf, type Finding, type Found } from './compare.ts';
+import { misplacementOf } from './misplaced.ts';
 
 /** An event between two checkpoints of its tenant. */
 export interface Covered {
   readonly hash: EventHash;
   readonly found: Found;
+  /** Why the event cannot be in its place, whatever was signed. */
+  readonly misplaced: string | undefined;
 }
 
-export function coveredOf(event: StoredEvent): Covered {
+export function coveredOf(event: StoredEvent, tenantId: string): Covered {
   const hash = hashOf(event);
   const { position, type, stream, revision } = event;
-  return { hash, found: { position, digest: digestOf(hash), type, stream, revision } };
+  const found = { position, digest: digestOf(hash), type, stream, revision };
+  return { hash, found, misplaced: misplacementOf(event, tenantId) };
 }
+
+/** The checkpoints do not tell of these events when an attacker stored them before the log was signed. */
+export const misplacedAmong = (tenantId: string, covered: readonly Covered[]): Finding[] =>
+  covered.flatMap(({ found, misplaced }) =>
+    misplaced === undefined
+      ? []
+      : [{ position: found.position, tenantId, problem: `${nameOf(found)} ${misplaced}` }],
+  );
 
 /** The state of a tenant's chain at the last checkpoint that was verified, and the position and revision of this checkpoint. */
 export interface ChainProgress {
@@ -49,6 +61,7 @@ export function checkStretch(
   return [
     ...(isNext ? [] : [finding('a checkpoint before this one is missing')]),
     ...differences,
+    ...misplacedAmong(tenantId, covered),
     ...(isSameChain ? [] : [finding('the chain up to this checkpoint is not the one that was signed')]),
   ];
 }

@@ -190,10 +190,10 @@ class TenantVerifier {
 
   #addOwn(event: StoredEvent): void {
     const { tenantId } = this.#options;
-    const { hash, found } = coveredOf(event);
+    const { found, ...rest } = coveredOf(event, tenantId);
     // An attacker may have changed the tenant of another tenant's event. The report must not name the stream of that tenant.
     const stream = event.stream.includes(tenantId) ? event.stream : 'another stream';
-    const covered = { hash, found: { ...found, stream } };
+    const covered = { ...rest, found: { ...found, stream } };
     this.#latest = event;
     if (!this.#next) this.unsigned += 1;
     else if (BigInt(event.position) > BigInt(this.#next.checkpoint.after)) this.#covered.push(covered);

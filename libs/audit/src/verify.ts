@@ -12,7 +12,14 @@ import { startOfChain } from './chain.ts';
 import { checkpointOf, isSignedBy, type Checkpoint } from './checkpoint.ts';
 import { gapAtEndOf, gapOf, nameOf, type Finding } from './compare.ts';
 import { signerOf } from './signature.ts';
-import { checkStretch, coveredOf, moveTo, type ChainProgress, type Covered } from './stretch.ts';
+import {
+  checkStretch,
+  coveredOf,
+  misplacedAmong,
+  moveTo,
+  type ChainProgress,
+  type Covered,
+} from './stretch.ts';
 import { tenantOf } from './tenant-of.ts';
 
 export interface AuditOptions {
@@ -144,7 +151,7 @@ class Verifier {
 
   #readInto(state: TenantState, event: StoredEvent, tenantId: string): Promise<void> | undefined {
     if (event.type === AuditCheckpointSigned.type) return this.#check(state, event, tenantId);
-    state.pending.push(coveredOf(event));
+    state.pending.push(coveredOf(event, tenantId));
     return undefined;
   }
 
@@ -165,7 +172,11 @@ class Verifier {
     if (this.#store.hasDensePositions && this.#position < BigInt(head))
       this.#report((this.#position + 1n).toString(), '-', gapAtEndOf(BigInt(head) - this.#position));
     let unsealed = 0;
-    for (const { pending } of this.#states.values()) unsealed += pending.length;
+    for (const [tenantId, { pending }] of this.#states) {
+      unsealed += pending.length;
+      for (const { position, problem } of misplacedAmong(tenantId, pending))
+        this.#report(position, tenantId, problem);
+    }
     return unsealed;
   }
 }

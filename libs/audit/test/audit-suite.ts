@@ -1,4 +1,13 @@
-import { newEvent, newId, streams, TenantUpdated, type VaultEvent } from '@token-vault/contracts';
+import {
+  newEvent,
+  newId,
+  streams,
+  TenantUpdated,
+  TokenDeleted,
+  TokenSigned,
+  type EventMetadata,
+  type VaultEvent,
+} from '@token-vault/contracts';
 import type { EventStore, Position, StoredEvent } from '@token-vault/event-store';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { exportAudit } from '../src/export.ts';
@@ -13,18 +22,20 @@ let log: AuditLog;
 /** Positions by the places of events, as they were before the tampering. */
 let positions: readonly Position[];
 
+const given = (tenantId: string): { readonly id: string; readonly metadata: EventMetadata } => ({
+  id: newId(),
+  metadata: {
+    tenant_id: tenantId,
+    actor: { kind: 'system', id: 'test' },
+    trace_id: 't',
+    correlation_id: 't',
+    occurred_at: '2030-01-01T00:00:00.000Z',
+  },
+});
+
 function update(tenantId: string, name: string): VaultEvent {
   const data = { tenant_id: tenantId, name, settings: {} };
-  return newEvent(TenantUpdated, data, {
-    id: newId(),
-    metadata: {
-      tenant_id: tenantId,
-      actor: { kind: 'system', id: 'test' },
-      trace_id: 't',
-      correlation_id: 't',
-      occurred_at: '2030-01-01T00:00:00.000Z',
-    },
-  });
+  return newEvent(TenantUpdated, data, given(tenantId));
 }
 
 /** Events of both tenants alternately, at the next places. */
@@ -71,6 +82,7 @@ export function describeAudit(kind: LogKind): void {
     });
     afterEach(() => log.end());
     describeTampering();
+    describeMisplaced();
     describeMissing();
     describeCheckpoints();
     describeRanges();
@@ -113,6 +125,36 @@ function describeTampering(): void {
       await log.rewrite(whole);
     }
     expect(await problems()).toEqual([]);
+  });
+}
+
+/** The signature decides nothing here, only the revision that it names. */
+const signedAt = (revision: number) => `m2.${revision}.${'A'.repeat(22)}`;
+
+function describeMisplaced(): void {
+  it('names a copied event in the stream of another entity, or at another revision, signed by a checkpoint or not', async () => {
+    const stream = streams.token(first, 'own');
+    const tokenOf = (id: string) =>
+      newEvent(TokenDeleted, { token_id: id, token_type: 'token', key_ids: [] }, given(first));
+    const signed = (revision: number): VaultEvent => {
+      const event = newEvent(TokenSigned, { token_id: 'own', token_type: 'token' }, given(first));
+      return { ...event, data: { ...event.data, signature: signedAt(revision) } };
+    };
+    await log.store.append(stream, [signed(0), signed(0), tokenOf('other'), tokenOf('own')], 'no-stream');
+    const found = [
+      [2, `TokenSigned of ${stream}, revision 1, was signed for revision 0`],
+      [3, `TokenDeleted of ${stream}, revision 2, is not of the token of this stream`],
+    ] as const;
+    const told = await Promise.all(
+      found.map(async ([place, problem]) => ({
+        position: await positionOf(log, place),
+        tenantId: first,
+        problem,
+      })),
+    );
+    expect(await verify()).toMatchObject({ findings: told, unsealed: 4 });
+    await seal();
+    expect(await verify()).toMatchObject({ findings: told, unsealed: 0 });
   });
 }
 

@@ -1,6 +1,7 @@
 import { parsePosition, startPosition, type Position } from '@token-vault/event-store';
 import { nextSchema, type Projection } from '../projection.ts';
 import { schemaSql } from '../runner/schema.ts';
+import type { Culprit } from '../runner/culprit.ts';
 import type { Session } from '../runner/session.ts';
 import { statement } from '../runner/statements.ts';
 
@@ -76,7 +77,7 @@ export async function resumeOrCreateSuccessor(
 export async function failSuccessor(
   session: Session,
   name: string,
-  failure: { readonly eventId?: string | undefined; readonly code: string },
+  failure: Pick<Culprit, 'code'> & Partial<Culprit>,
 ): Promise<never> {
   await session.query(
     statement(
@@ -85,7 +86,7 @@ export async function failSuccessor(
       [name, failure.eventId ?? null, failure.code],
     ),
   );
-  throw new RebuildFailedError(name, failure.eventId, failure.code);
+  throw new RebuildFailedError(name, failure);
 }
 
 /** Ends a rebuild and drops its tables. A process that is filling them fails at the fence. */
@@ -118,8 +119,9 @@ export class RebuildUnderWayError extends Error {
 export class RebuildFailedError extends Error {
   readonly code = 'rebuild_failed';
   readonly eventId: string | undefined;
-  constructor(name: string, eventId: string | undefined, cause: string) {
-    super(`the rebuild of ${name} failed${eventId === undefined ? '' : ` at event ${eventId}`}: ${cause}`);
+  constructor(name: string, { eventId, event, code }: Pick<Culprit, 'code'> & Partial<Culprit>) {
+    const at = eventId === undefined ? '' : ` at event ${eventId} (${event})`;
+    super(`the rebuild of ${name} failed${at}: ${code}`);
     this.eventId = eventId;
   }
 }

@@ -1,4 +1,4 @@
-import type { EventStore, Position } from '@token-vault/event-store';
+import type { EventStore, Position, RecordedEvent } from '@token-vault/event-store';
 import type { BatchWriter } from './batch-writer.ts';
 import { failureCode, isPassing } from './failures.ts';
 
@@ -8,6 +8,8 @@ export interface Culprit {
   readonly after: Position;
   /** Undefined when the log itself could not be read further. */
   readonly eventId: string | undefined;
+  /** The type and the place of that event, for an operator. */
+  readonly event: string | undefined;
   readonly code: string;
 }
 
@@ -26,20 +28,23 @@ export interface Search {
  */
 export async function findCulprit({ store, writer, limit, signal }: Search): Promise<Culprit | undefined> {
   let after = writer.position;
-  let eventId: string | undefined;
+  let failing: RecordedEvent | undefined;
   let applied = 0;
   try {
     for await (const event of store.readAll(after, { signal })) {
-      eventId = event.id;
+      failing = event;
       await writer.write([event], event.position);
       await writer.settle();
       after = event.position;
-      eventId = undefined;
+      failing = undefined;
       if (++applied >= limit) return undefined;
     }
   } catch (error) {
     if (signal.aborted || isPassing(error)) throw error;
-    return { after, eventId, code: failureCode(error) };
+    return { after, eventId: failing?.id, event: failing && nameOf(failing), code: failureCode(error) };
   }
   return undefined;
 }
+
+const nameOf = ({ type, stream, revision, position }: RecordedEvent): string =>
+  `${type} of ${stream}, revision ${revision}, at position ${position}`;

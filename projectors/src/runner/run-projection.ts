@@ -171,11 +171,15 @@ class ProjectionRun {
     // A failed batch is reported only when the next one is written, so the culprit may be in either of two batches.
     const culprit = await findCulprit({ store, writer, limit: 2 * maxBatch, signal: this.#signal });
     // A checkpoint of another log cannot be reached again by reading.
-    const stop = culprit ?? { after: writer.position, eventId: undefined, code: failureCode(failure) };
+    const { after, eventId, code } = culprit ?? {
+      after: writer.position,
+      eventId: undefined,
+      code: failureCode(failure),
+    };
     if (!culprit && !(failure instanceof PositionBeyondHeadError)) return;
     this.#mayRetryFailed = false;
-    await markFailed(session, name, { generation, position: stop.after }, stop);
-    logger.error({ projection: name, ...stop }, 'projection failed');
+    await markFailed(session, name, { generation, position: after }, { eventId, code });
+    logger.error({ projection: name, after, eventId, code }, 'projection failed');
   }
 
   #writer(session: Session, generation: number, position: Position): BatchWriter {

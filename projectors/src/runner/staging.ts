@@ -1,3 +1,4 @@
+import { ownStreamOf } from '@token-vault/contracts';
 import type { RecordedEvent } from '@token-vault/event-store';
 import type { Occurrence, Projection, SqlOp, Table } from '../projection.ts';
 import type { BatchFold } from './fold.ts';
@@ -42,7 +43,7 @@ type Handler = (
 /**
  * Gives events to a projection's handlers. Events enlisted in a transaction are held back: they take effect in order
  * at the position of the commit. They never take effect after a rollback or expiry, or when they come after the end
- * of the transaction.
+ * of the transaction. Nor do events of a signed entity that are in the stream of another one (ADR 20).
  */
 export class Applier {
   readonly #projection: Projection;
@@ -56,10 +57,17 @@ export class Applier {
   }
 
   apply(event: RecordedEvent): void {
+    if (this.#isForeign(event)) return;
     const transactionId = enlistedIn(event);
     if (transactionId !== undefined) this.#stage(transactionId, event);
     else if (isEnding(event)) this.#close(event);
     else this.#handle(event, event.position, 0);
+  }
+
+  #isForeign(event: RecordedEvent): boolean {
+    if (!Object.hasOwn(this.#projection.on, event.type)) return false;
+    const own = ownStreamOf(event);
+    return own !== undefined && own.stream !== event.stream;
   }
 
   #handle(event: StagedEvent, position: string, ordinal: number): number {

@@ -1,6 +1,7 @@
 import {
   createProjectionAdmin,
   projections as allProjections,
+  RebuildFailedError,
   type ProjectionAdmin,
   type ProjectionStatus,
   type RunOptions,
@@ -128,14 +129,15 @@ async function verifyRows(work: Work, name: string): Promise<void> {
   );
 }
 
-/** Verifies each projection, also after one that differs. @throws CommandError naming those that differ */
+/** Verifies each projection, also after one that differs or cannot be made. @throws CommandError naming those */
 export async function verifyAll(work: Work): Promise<void> {
   const failures: string[] = [];
   for (const { name } of allProjections) {
     try {
       await verifyRows(work, name);
     } catch (error) {
-      if (!(error instanceof CommandError) || work.terminal.interrupted.aborted) throw error;
+      const isOfProjection = error instanceof CommandError || error instanceof RebuildFailedError;
+      if (!isOfProjection || work.terminal.interrupted.aborted) throw error;
       failures.push(error.message);
     }
   }
