@@ -1,6 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ApplicationKey, authenticationReadModels, type LogEntry } from '@token-vault/contracts';
+import {
+  type ApplicationKey,
+  authenticationReadModels,
+  liveSchema,
+  type LogEntry,
+} from '@token-vault/contracts';
 import {
   type Answer,
   cardToken,
@@ -246,4 +251,26 @@ describe('a read model of authentication', () => {
       });
     },
   );
+
+  it('that is more than 10 s behind stops every process, also one that nobody has asked meanwhile', async () => {
+    const caller = await makeCaller();
+    expect(await statuses(caller.key)).toEqual(accepted);
+    await database.query(
+      `begin; lock table ${liveSchema('applications')}.application in share row exclusive mode`,
+    );
+    try {
+      const body = plainApplication();
+      const { headers } = await manager.expect(201, 'POST', '/applications', { body });
+      expect(headers.get('svc-consistency')).toBe('pending');
+      const writtenMs = Date.now();
+      const isOver = () => Date.now() - writtenMs > 10_000;
+      await waitUntil(isOver, { timeoutMs: 15_000, pauseMs: 100, what: '10 s' });
+      expect(await statuses(caller.key)).toEqual(all(() => 503));
+    } finally {
+      await database.query('rollback');
+    }
+    await waitUntil(async () => (await statuses(caller.key)).every(([, status]) => Number(status) < 300), {
+      what: 'answers of every process',
+    });
+  });
 });

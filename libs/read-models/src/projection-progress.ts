@@ -35,6 +35,8 @@ export interface ProjectionProgressOptions {
   readonly unawaited?: readonly string[];
   /** A projection has failed, was paused, or is live again. */
   readonly onStatusChange?: () => void;
+  /** A projection has told that it has applied the events up to this position. */
+  readonly onPosition?: (position: Position) => void;
 }
 
 interface Waiter {
@@ -161,6 +163,7 @@ class Progress implements ProjectionProgress {
     const name = payload.slice(0, separator);
     const known = this.#checkpoints.get(name);
     const position = parsePosition(payload.slice(separator + 1));
+    this.#options.onPosition?.(position);
     if (known && comparePositions(known.position, position) >= 0) return;
     this.#checkpoints.set(name, { position, status: 'live' });
     this.#settle();

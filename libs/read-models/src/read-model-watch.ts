@@ -26,8 +26,8 @@ export interface ReadModelWatch {
   current<Found>(
     read: (revocations: KnownRevocations) => FoundRights<Found> | Promise<FoundRights<Found>>,
   ): Promise<Found>;
-  /** Notes an event of the vault that this process has stored. */
-  noteAppend(position: Position): void;
+  /** Notes an event of the vault: one that this process has stored, or that a read model has applied. */
+  noteEvent(position: Position): void;
   /** The known state is out of date. */
   forget(): void;
 }
@@ -80,7 +80,7 @@ class Watch implements ReadModelWatch {
     throw new UnavailableError('The rights of the caller change too often to be read; try again.');
   }
 
-  noteAppend(position: Position): void {
+  noteEvent(position: Position): void {
     this.#newest.note(position, this.#nowMs());
   }
 
@@ -147,12 +147,12 @@ class Watch implements ReadModelWatch {
 export const watchReadModels = (options: ReadModelWatchOptions): ReadModelWatch => new Watch(options);
 
 /** The same event store; the watch is informed of each append. */
-export function noteAppends(store: EventStore, watch: Pick<ReadModelWatch, 'noteAppend'>): EventStore {
+export function noteAppends(store: EventStore, watch: Pick<ReadModelWatch, 'noteEvent'>): EventStore {
   return {
     ...store,
     async append(...append) {
       const result = await store.append(...append);
-      watch.noteAppend(result.position);
+      watch.noteEvent(result.position);
       return result;
     },
   };

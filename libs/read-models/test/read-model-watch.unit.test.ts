@@ -67,7 +67,7 @@ describe('a read model', () => {
   });
 
   it('counts as stopped when it has not applied an event that this process stored 10 s ago, until it has applied it', async () => {
-    watch.noteAppend(at(6));
+    watch.noteEvent(at(6));
     nowMs += 9_999;
     await moves('tokens');
     nowMs += 1;
@@ -79,7 +79,7 @@ describe('a read model', () => {
 
   it('is judged by the oldest event that it has not applied, not by later events', async () => {
     for (let event = 6; event < 1_000; event += 1) {
-      watch.noteAppend(at(event));
+      watch.noteEvent(at(event));
       nowMs += 20;
       statuses['tokens'] = { position: at(event - 400), status: 'live' };
       if (event > 600) await moves('tokens');
@@ -90,7 +90,7 @@ describe('a read model', () => {
   });
 
   it('is not behind in an idle vault', async () => {
-    watch.noteAppend(at(5));
+    watch.noteEvent(at(5));
     nowMs += 3_600_000;
     await moves('tokens');
   });
