@@ -1,11 +1,20 @@
 import { randomUUID } from 'node:crypto';
 import { fieldsOf } from '@token-vault/test-support';
-import { revisionOf, streams, tokenStatementOf, TokenUpdated, type NewDataOf } from '@token-vault/contracts';
+import {
+  revisionOf,
+  streams,
+  TokenCvcPurged,
+  tokenStatementOf,
+  TokenUpdated,
+  type NewDataOf,
+} from '@token-vault/contracts';
+import { TenantKeysMissingError } from '@token-vault/crypto';
 import type { RecordedEvent } from '@token-vault/event-store';
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import { createAuditTrail, createRequestContext } from '@token-vault/operations';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { createTokenReplay, createTokenUse } from '../../src/index.ts';
+import { signTokenEvents } from '../../src/tokens/signed.ts';
 import { anyone, noActor, useVault, type TestVault } from './vault.ts';
 
 let vault: TestVault;
@@ -70,6 +79,16 @@ it('a token whose stream has the events of another is not accepted', async () =>
   await expect(createTokenUse({ store, keyRing, clock }).open(['victim'], contextOf())).rejects.toMatchObject(
     altered,
   );
+});
+
+it('nothing but the end of a cvc is stored without a signature while the keys of the tenant are missing', async () => {
+  const { id: tenantId } = vault.principal.tenant;
+  const [created] = await vault.events(streams.token(tenantId, 'tok'));
+  if (created?.type !== 'TokenCreated') throw new Error('no event');
+  const hashes = () => Promise.reject(new TenantKeysMissingError(tenantId));
+  await expect(signTokenEvents({ hashes }, tenantId, [created])).rejects.toThrow(TenantKeysMissingError);
+  const purged = contextOf().event(TokenCvcPurged, { token_id: 'tok', token_type: 'token', key_ids: [] });
+  expect(await signTokenEvents({ hashes }, tenantId, [purged])).toEqual([purged]);
 });
 
 it('every change of a token is signed at its own place', async () => {
