@@ -9,6 +9,8 @@ import {
   ReactorInvoked,
   reactorStatement,
   streams,
+  TenantCreated,
+  tenantStatement,
   TenantWebhookSecretRotated,
   newEvent,
   type Actor,
@@ -57,6 +59,8 @@ export interface RunnerFixture {
   /** The outcome of the sandbox. An empty success by default. */
   sandbox: (request: RunRequest) => Promise<RunOutcome>;
   /** Another runner on the same log. */
+  /** The kinds of the records that were found altered. */
+  readonly altered: readonly string[];
   runner(changes?: Partial<RunDependencies>): Runs;
   invoke(args: Json, callbackUrl?: string, changes?: Changes): Promise<Invocation>;
   historyOf(invocation: Invocation): Promise<InvocationHistory>;
@@ -140,8 +144,15 @@ async function writeReactor(store: EventStore, keyRing: KeyRing, now: Date): Pro
     { tenantId, entity: `tenant:${tenantId}`, field: 'webhook_secret' },
     'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
   );
+  const tenant = { plan: 'enterprise', settings: {} } as const;
+  const tenantSignature = (await keyRing.hashes(tenantId)).sign(
+    tenantStatement({ ...tenant, acceptsUnsigned: false }),
+    0,
+  );
+  const created = { tenant_id: tenantId, name: 'tenant', ...tenant, signature: tenantSignature };
   const rotated = { tenant_id: tenantId, secret: webhookSecret };
-  await store.append(streams.tenant(tenantId), [event(TenantWebhookSecretRotated, rotated, now)], 'any');
+  const ofTenant = [event(TenantCreated, created, now), event(TenantWebhookSecretRotated, rotated, now)];
+  await store.append(streams.tenant(tenantId), ofTenant, 'no-stream');
   return reactorId;
 }
 
@@ -190,23 +201,26 @@ async function openKeyRing(clock: ManualClock) {
   const database = await createTestDatabase({ template });
   const pool = createTestPool(database.url);
   const rootKey = environmentRootKey(randomBytes(32).toString('base64'), 'TEST');
-  const keyRing = await createKeyRing({ pool, rootKey, clock, durability: 'own' });
+  const altered: string[] = [];
+  const onAltered = (kind: string) => altered.push(kind);
+  const keyRing = await createKeyRing({ pool, rootKey, clock, durability: 'own', onAltered });
   await keyRing.createTenantKeys(tenantId);
   const close = async (): Promise<void> => {
     await pool.end();
     await database.drop();
   };
-  return { keyRing, close };
+  return { keyRing, altered, close };
 }
 
 export async function createRunnerFixture(): Promise<RunnerFixture> {
   const clock = manualClock();
-  const { keyRing, close } = await openKeyRing(clock);
+  const { keyRing, altered, close } = await openKeyRing(clock);
   const store = createMemoryEventStore({ registry: eventRegistry });
   const reactorId = await writeReactor(store, keyRing, clock.now());
   const fixture: RunnerFixture = {
     store,
     keyRing,
+    altered,
     clock,
     runs: [],
     tokenized: [],

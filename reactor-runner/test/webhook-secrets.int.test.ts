@@ -6,6 +6,7 @@ import {
   newId,
   securityWebhookSetting,
   streams,
+  tenantStatement,
   TenantUpdated,
   TenantWebhookSecretRotated,
 } from '@token-vault/contracts';
@@ -100,14 +101,16 @@ async function rotate(overlapSeconds: number): Promise<void> {
   );
 }
 
-async function configure(securityUrl: string): Promise<void> {
+async function configure(securityUrl: string, isGenuine = true): Promise<void> {
+  const { store, keyRing, clock } = fixture;
   const settings = { [securityWebhookSetting]: securityUrl };
-  const updated = { tenant_id: tenantId, name: 'tenant', settings };
-  await fixture.store.append(
-    streams.tenant(tenantId),
-    [event(TenantUpdated, updated, fixture.clock.now())],
-    'any',
-  );
+  const stream = streams.tenant(tenantId);
+  let revision = 0;
+  for await (const _event of store.readStream(stream)) revision += 1;
+  const statement = tenantStatement({ plan: 'enterprise', settings, acceptsUnsigned: false });
+  const signature = (await keyRing.hashes(tenantId)).sign(statement, revision);
+  const updated = { tenant_id: tenantId, name: 'tenant', settings, ...(isGenuine && { signature }) };
+  await store.append(stream, [event(TenantUpdated, updated, clock.now())], 'any');
 }
 
 /** Longer than a decision counts. */
@@ -248,6 +251,18 @@ describe('security_webhook_url, changed while the connection to the URL of befor
     await made.send(sendingSlowly(() => configure(urlOf('/new'))));
     expect(arrived.map(({ path }) => path)).toEqual(['/new']);
     expect(await endsOf(made)).toEqual([{ type: 'AlertDelivered', reason: undefined }]);
+  });
+
+  it.each([
+    ['before', () => configure(urlOf('/forged'), false), async () => undefined],
+    ['meanwhile', async () => undefined, () => configure(urlOf('/forged'), false)],
+  ])('gets nothing when it was forged %s, and the alteration is told', async (_when, before, meanwhile) => {
+    const made = await makeAlert();
+    await before();
+    await made.send(sendingSlowly(meanwhile));
+    expect(arrived).toEqual([]);
+    expect(await endsOf(made)).toEqual([{ type: 'AlertAttemptFailed', reason: 'record altered' }]);
+    expect(fixture.altered).toEqual(['tenant']);
   });
 
   it('ends the security webhook when it was removed', async () => {

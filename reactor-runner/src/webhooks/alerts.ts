@@ -3,6 +3,7 @@ import {
   AlertAttemptFailed,
   AlertDelivered,
   AlertGivenUp,
+  AlteredRecordError,
   newEvent,
   newId,
   streams,
@@ -67,11 +68,11 @@ async function attempt(
   { content }: AlertRow,
 ): Promise<Failure | undefined> {
   try {
-    const { securityUrl: url } = await readTenantWebhooks(dependencies, tenantId);
+    const url = (await readTenantWebhooks(dependencies, tenantId)).securityUrl();
     if (url === undefined) return { reason: 'no security_webhook_url', isFinal: true };
     const secrets = async () => {
       const present = await readTenantWebhooks(dependencies, tenantId);
-      if (present.securityUrl !== url) throw new UrlChangedError();
+      if (present.securityUrl() !== url) throw new UrlChangedError();
       return present.secrets;
     };
     const body = JSON.stringify({ ...content, type: 'break_glass', id });
@@ -83,6 +84,8 @@ async function attempt(
     // No webhook has been sent to the earlier URL.
     if (error instanceof UrlChangedError) return attempt(dependencies, tenantId, id, { content });
     if (error instanceof EgressError) return { reason: error.code, isFinal: false };
+    // The record may be repaired, or be signed by the upgrade, before the last attempt.
+    if (error instanceof AlteredRecordError) return { reason: 'record altered', isFinal: false };
     if (error instanceof KeyDestroyedError) return { reason: 'the tenant is gone', isFinal: true };
     throw error;
   }

@@ -1,7 +1,15 @@
-import { securityWebhookSetting, streams, type DataOf } from '@token-vault/contracts';
+import {
+  AlteredRecordError,
+  securityWebhookSetting,
+  signatureOf,
+  streams,
+  tenantStatement,
+  type DataOf,
+  type StatedTenant,
+} from '@token-vault/contracts';
 import type { KeyRing, Secret } from '@token-vault/crypto';
 import type { EgressFetch } from '@token-vault/egress';
-import type { EventStore } from '@token-vault/event-store';
+import type { EventStore, RecordedEvent } from '@token-vault/event-store';
 import type { Clock } from '@token-vault/operations';
 import { signatureHeaders } from './signature.ts';
 
@@ -58,8 +66,25 @@ interface WebhookDependencies {
 export interface TenantWebhooks {
   /** The present secret, then the earlier ones that still sign. */
   readonly secrets: readonly Secret<string>[];
-  /** The setting `security_webhook_url`. */
-  readonly securityUrl: string | undefined;
+  /** The setting `security_webhook_url`. @throws AlteredRecordError when the tenant is not as the vault signed it */
+  readonly securityUrl: () => string | undefined;
+}
+
+interface SignedTenant {
+  readonly stated: StatedTenant | undefined;
+  readonly signature: string | undefined;
+}
+
+/** What the tenant's signature covers, after the event. */
+function statedAfter({ stated, signature }: SignedTenant, event: RecordedEvent): SignedTenant {
+  if (event.type === 'TenantCreated')
+    return { stated: { ...event.data, acceptsUnsigned: false }, signature: signatureOf(event) };
+  if (!stated) return { stated, signature };
+  if (event.type === 'TenantUpdated' || event.type === 'TenantPlanChanged')
+    return { stated: { ...stated, ...event.data }, signature: signatureOf(event) };
+  if (event.type !== 'TenantSigned') return { stated, signature };
+  const { accepts_unsigned: acceptsUnsigned } = event.data;
+  return { stated: { ...stated, acceptsUnsigned }, signature: signatureOf(event) };
 }
 
 /** The secrets and the setting of a tenant at this moment, from its own stream. They may differ from those at the time of the request. */
@@ -68,11 +93,10 @@ export async function readTenantWebhooks(
   tenantId: string,
 ): Promise<TenantWebhooks> {
   let rotated: DataOf<'TenantWebhookSecretRotated'> | undefined;
-  let securityUrl: string | undefined;
+  let tenant: SignedTenant = { stated: undefined, signature: undefined };
   for await (const event of store.readStream(streams.tenant(tenantId))) {
     if (event.type === 'TenantWebhookSecretRotated') rotated = event.data;
-    if (event.type === 'TenantCreated' || event.type === 'TenantUpdated')
-      securityUrl = event.data.settings[securityWebhookSetting];
+    tenant = statedAfter(tenant, event);
   }
   if (rotated === undefined) throw new Error('the tenant has no webhook secret');
   // The place (AAD) with which command-service sealed it.
@@ -82,5 +106,13 @@ export async function readTenantWebhooks(
   const secrets = await Promise.all(
     [rotated, ...live].map(({ secret }) => keyRing.open<string>(place, secret)),
   );
-  return { secrets, securityUrl: securityUrl === '' ? undefined : securityUrl };
+  const hashes = await keyRing.hashes(tenantId);
+  const { stated, signature } = tenant;
+  const securityUrl = () => {
+    if (!stated || !hashes.isSigned(tenantStatement(stated), signature))
+      throw new AlteredRecordError('tenant');
+    const url = stated.settings[securityWebhookSetting];
+    return url === '' ? undefined : url;
+  };
+  return { secrets, securityUrl };
 }
