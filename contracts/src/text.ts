@@ -19,6 +19,10 @@ export const optional = <Schema extends z.ZodType>(schema: Schema) =>
     z.input<Schema> | null | undefined
   >;
 
+/** A body of which every field is optional. It may be absent. */
+export const optionalBody = <Schema extends z.ZodObject>(schema: Schema) =>
+  schema.prefault({} as z.input<Schema>);
+
 /** The limits of a schema for names and number of fields. They are checked before the values (libs/operations). */
 export interface FieldLimits {
   /** Maximum number of entries of a map. */

@@ -38,6 +38,15 @@ it('250 tokens in one request are opened, with one event for each hundred', asyn
   expect(records.flat()).toEqual(ids.slice(0, 250));
 });
 
+it('names the expression that gives no value, since the caller is shown what the others read', async () => {
+  const caller = principalOf(tenantId, { rules: [ruleOn('/', 'reveal')] });
+  const [first, second] = ids;
+  const body: Json = { a: `{{ ${first} | last4 }}`, b: [`{{ ${second} | json: '$.number' }}`] };
+  await expect(vault.call('detokenize', caller, { body })).rejects.toMatchObject({
+    errors: { 'body.b[0]': ['An expression gives no value.'] },
+  });
+});
+
 it('1,000 tokens in one request are opened, with ten events', async () => {
   const records = await recordsOf(1_000);
   expect(records.map((tokens) => tokens.length)).toEqual(Array.from({ length: 10 }, () => 100));

@@ -77,6 +77,11 @@ describe('a key of a proxy', () => {
       withKey('00000000-0000-4000-8000-000000000000', `?svc-proxy-key=${key}`),
     ];
     expect((await Promise.all(refused)).map(({ status }) => status)).toEqual(refused.map(() => 401));
+    const [without, ofAnother] = await Promise.all([
+      withKey(id, ''),
+      withKey(id, `?svc-proxy-key=${otherKey}`),
+    ]);
+    for (const { body } of [without, ofAnother]) expect(body.detail).toContain('svc-proxy-key');
     expect(destination.arrived).toEqual([]);
     expect((await withKey(id, `?svc-proxy-key=${key}`)).status).toBe(200);
   });

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { applicationTypes, permissionName, transforms } from '../permissions.ts';
-import { optional, text } from '../text.ts';
+import { optional, optionalBody, text } from '../text.ts';
 import { accessRuleCondition, accessRules, reasonDemands } from './access-rules.ts';
 import { page, paging, repeatable } from './paging.ts';
 
@@ -72,9 +72,9 @@ export const overlapQuery = z.object({
 
 /** The maximum number of valid keys of one application, including the main key. */
 export const maxApplicationKeys = 10;
-export const createApplicationKeyBody = z.object({
-  expires_at: optional(z.iso.datetime({ offset: true, local: true })),
-});
+export const createApplicationKeyBody = optionalBody(
+  z.object({ expires_at: optional(z.iso.datetime({ offset: true, local: true })) }),
+);
 export type CreateApplicationKeyBody = z.infer<typeof createApplicationKeyBody>;
 export const applicationKey = z.object({
   id: z.uuid(),

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { applicationTypes } from '../permissions.ts';
-import { anyJson, boundedMap, optional, text } from '../text.ts';
+import { anyJson, boundedMap, optional, optionalBody, text } from '../text.ts';
 import { entityName } from './applications.ts';
 import { page, paging, repeatable } from './paging.ts';
 
@@ -49,13 +49,15 @@ export const listReactorsQuery = z.object({
   ...paging,
 });
 
-export const reactBody = z.object({
-  args: optional(z.record(z.string(), anyJson)),
-  callback_url: optional(text(1, 2000)),
-  callbackUrl: optional(text(1, 2000)),
-  timeout_ms: optional(z.int().min(10_000).max(210_000)),
-  timeoutMs: optional(z.int().min(10_000).max(210_000)),
-});
+export const reactBody = optionalBody(
+  z.object({
+    args: optional(z.record(z.string(), anyJson)),
+    callback_url: optional(text(1, 2000)),
+    callbackUrl: optional(text(1, 2000)),
+    timeout_ms: optional(z.int().min(10_000).max(210_000)),
+    timeoutMs: optional(z.int().min(10_000).max(210_000)),
+  }),
+);
 export const reactResponse = z.object({
   tokens: anyJson.optional(),
   raw: anyJson.optional(),

@@ -59,7 +59,8 @@ function bodyOf(id: OperationId, operation: Operation): OpenApiBody | undefined 
     schema: schemaOf(operation.body, 'input'),
     ...(example === undefined ? {} : { examples: { request: { value: example } } }),
   };
-  return { required: true, content: { [operation.bodyType ?? 'application/json']: content } };
+  const required = !operation.body.safeParse(undefined).success;
+  return { required, content: { [operation.bodyType ?? 'application/json']: content } };
 }
 
 /** @param method for an operation with all methods, each method gives an operation id of its own, such as `proxyPost` */

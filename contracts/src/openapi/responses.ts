@@ -1,5 +1,5 @@
 import { STATUS_CODES } from 'node:http';
-import type { Operation, OperationId } from '../operations/index.ts';
+import { readsBody, type Operation, type OperationId } from '../operations/index.ts';
 import { problems } from '../problems.ts';
 import type { OperationExamples } from './examples.ts';
 import { schemaOf, withReferences } from './schemas.ts';
@@ -92,7 +92,7 @@ function errorStatuses(operation: Operation): number[] {
     ...(isRefusable ? [403] : []),
     ...(operation.params || isWriting || operation.entity === 'session' ? [404] : []),
     ...(isWriting ? [409] : []),
-    ...(operation.body ? [413, 415] : []),
+    ...(readsBody(operation) ? [413, 415] : []),
     ...(['reactor', 'proxy'].includes(operation.entity) && operation.body ? [422] : []),
     429,
     431,

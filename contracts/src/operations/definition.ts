@@ -74,6 +74,12 @@ export interface RawRequest {
 /** Methods that are passed on to another server. CONNECT and TRACE concern the connection, and other methods are not in use. */
 export const anyMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const;
 
+/**
+ * Whether the body of a request is read. A POST that takes none refuses fields, because one that is ignored may have been meant for the query.
+ */
+export const readsBody = ({ method, body }: Pick<Operation, 'method' | 'body'>): boolean =>
+  body !== undefined || method === 'POST';
+
 /** The methods of an operation. */
 export const methodsOf = ({ method }: Pick<Operation, 'method'>): readonly string[] =>
   method === 'ANY' ? anyMethods : [method];

@@ -6,7 +6,7 @@ import { reactorOperations } from './reactors.ts';
 import { tenantOperations } from './tenants.ts';
 import { tokenOperations } from './tokens.ts';
 
-export { anyMethods, methodsOf } from './definition.ts';
+export { anyMethods, methodsOf, readsBody } from './definition.ts';
 export type { Operation, ParamsOf, QueryOf, BodyOf, RawRequest } from './definition.ts';
 
 /** The operations table: the whole HTTP interface. Where paths overlap, the more literal one comes first. */

@@ -60,19 +60,20 @@ export function findTokenReferences(args: Json): TokenReferences {
  * stays text.
  * @throws {ExpressionSyntaxError} with the path of the argument; {ExpressionEvaluationError} also when `lookup` finds no such token, or
  * the result would exceed `limits.substituted`. For an expression that cannot be evaluated it says only that, and its path is `args`
- * unless the expression is the only one with filters.
+ * unless the expression is the only one with filters, or the caller is shown what the expressions read (`isShown`).
  */
 export async function substituteTokens(
   expressions: RequestExpressions,
   args: Json,
   lookup: (id: string) => DetokenizedToken | undefined,
+  { isShown = false } = {},
 ): Promise<Json> {
   const values: Json[] = [];
   const { references, hasExpressions } = expressionsIn(args);
   if (!hasExpressions) return args;
-  // With several expressions, naming the one that failed would reveal more about the data than that one of them failed.
-  const isAlone = references.filter(({ filters }) => filters !== '').length === 1;
-  const nameOf = (field: string): string => (isAlone ? field : 'args');
+  // With several expressions, naming the one that failed would reveal more about hidden data than that one of them failed.
+  const mayName = isShown || references.filter(({ filters }) => filters !== '').length === 1;
+  const nameOf = (field: string): string => (mayName ? field : 'args');
   for (const reference of references) values.push(await resolve(expressions, reference, lookup, nameOf));
   let next = 0;
   const outputBudget = new OutputBudget(limits.substituted);

@@ -1,6 +1,7 @@
 import {
   operations,
   proxyKeyOf,
+  readsBody,
   type Operation,
   type OperationId,
   type RawRequest,
@@ -143,7 +144,7 @@ function toOperationRequest(call: OperationCall, callers: HttpCallers, turn: Tur
       if (identity.kind === 'authenticated') {
         tenantId = identity.principal.tenant.id;
         if (!inFlight.assign(response, tenantId)) throw tooMuchAtOnce();
-        if (operation.body === undefined && !operation.isRaw) await turn.begin(tenantId);
+        if (!readsBody(operation) && !operation.isRaw) await turn.begin(tenantId);
       }
       return identity;
     },

@@ -22,12 +22,15 @@ beforeEach(async () => {
     'createReactor',
     'updateTenant',
     'tokenize',
+    'regenerateApplicationKey',
+    'createApplicationKey',
   ] as const;
   const permissions = [
     'token:create',
     'token:read',
     'token:update',
     'application:create',
+    'application:update',
     'reactor:create',
     'tenant:update',
   ] as const;
@@ -118,6 +121,18 @@ describe('an unknown field', () => {
     ['GET', '/tokens/abc?x=1', undefined, 'x', 'is not a known field'],
   ])('in %s %s is refused by its name', async (method, path, body, field, message) => {
     expect(await errorsOf(method, path, body)).toEqual({ [field]: [message] });
+  });
+
+  it.each([
+    ['{"overlap": 60}', 'overlap', 'is a parameter of the query, not a field of the body'],
+    ['{"wait": 60}', 'wait', 'is not a known field'],
+    ['overlap=60', 'body', 'is not valid JSON'],
+  ])('is refused where the operation takes no body, which may be empty: %s', async (text, field, message) => {
+    const path = `/applications/${randomUUID()}/regenerate`;
+    const refused = await send('POST', path, Buffer.from(text));
+    expect([refused.status, refused.body.errors, calls]).toEqual([400, { [field]: [message] }, 0]);
+    for (const body of [undefined, {}, null]) expect((await send('POST', path, body)).status).toBe(200);
+    expect((await send('POST', `${path}?overlap=60`)).body).toEqual({ query: { overlap: 60 } });
   });
 
   it('whose name is longer than any of the interface is compared with none of them', async () => {
@@ -245,6 +260,12 @@ describe('counts', () => {
 });
 
 describe('a body', () => {
+  it('of which every field is optional may be absent', async () => {
+    const path = `/applications/${randomUUID()}/keys`;
+    expect(await errorsOf('POST', '/tokens')).toEqual({ body: ['is required'] });
+    expect(await send('POST', path)).toMatchObject({ status: 201, body: { body: {} } });
+  });
+
   it.each([
     ['arrays', (levels: number) => '['.repeat(levels) + ']'.repeat(levels)],
     ['objects', (levels: number) => '{"a":'.repeat(levels) + '1' + '}'.repeat(levels)],

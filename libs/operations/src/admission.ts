@@ -28,7 +28,7 @@ type Optional =
 export interface AdmissionCall {
   /** The name of the operation in the log. */
   readonly id: string;
-  readonly operation: DeniedOperation & Pick<Operation, 'plan' | 'summary'>;
+  readonly operation: DeniedOperation & Pick<Operation, 'plan' | 'summary' | 'takesProxyKeys'>;
   readonly request: Pick<OperationRequest, 'traceId' | 'identify'> &
     Partial<Pick<OperationRequest, Optional>>;
   /** Of the run of code that sends the request, or that the request asks for. */
@@ -52,6 +52,8 @@ export interface Admitted {
 /** For this time after the authentication the caller is not authenticated again. */
 export const admittedMs = 100;
 
+const noKeyOfProxy = 'The key is missing or not valid: SVC-API-KEY, or svc-proxy-key in the query.';
+
 /** Authenticates the caller. @throws UnauthenticatedError, ValidationError for its reason */
 export async function authenticate(
   call: AdmissionCall,
@@ -59,9 +61,10 @@ export async function authenticate(
 ): Promise<Principal> {
   const result = await call.request.identify();
   if (result.kind === 'authenticated') return withReason(result.principal, call.request.reason);
-  if (result.kind === 'unknown') throw new UnauthenticatedError();
+  const noKey = call.operation.takesProxyKeys ? noKeyOfProxy : undefined;
+  if (result.kind === 'unknown') throw new UnauthenticatedError(noKey);
   await refuseRetired(result.key, call, dependencies);
-  throw new UnauthenticatedError(result.detail);
+  throw new UnauthenticatedError(result.detail ?? noKey);
 }
 
 async function refuseRetired(

@@ -2,6 +2,7 @@ import type { Principal } from '@token-vault/access';
 import {
   NotFoundError,
   operations,
+  readsBody,
   UnavailableError,
   type Operation,
   type OperationId,
@@ -34,7 +35,7 @@ import { RecordedRefusals } from './recorded-refusals.ts';
 import { createRepeating, showAnew } from './repeats.ts';
 import type { Space } from './space.ts';
 import { throwAfterWork } from './unavailable.ts';
-import { checkMediaType, noParameters, parseInput } from './validation.ts';
+import { bodyOf, checkMediaType, noParameters, parseInput } from './validation.ts';
 import { runCommand } from './writes.ts';
 
 export interface ExecutorDependencies extends AdmissionDependencies {
@@ -210,8 +211,8 @@ async function inputOf(operation: Operation, request: OperationRequest): Promise
   if (operation.isRaw) return { params, body: await requireRaw(request) } as AnyInput;
   const isLenient = request.isLenient ?? false;
   const query = parseInput(operation.query ?? noParameters, request.query, { root: 'query', isLenient });
-  const body = operation.body
-    ? parseInput(operation.body, await request.readBody(), { root: 'body', isLenient })
+  const body = readsBody(operation)
+    ? parseInput(bodyOf(operation), await request.readBody(), { root: 'body', isLenient })
     : undefined;
   return { params, query, body } as AnyInput;
 }

@@ -9,6 +9,22 @@ const maxPathLength = 200;
 /** For an operation without parameters of this kind: every parameter is unknown. */
 export const noParameters = z.object({});
 
+const misplaced = z.undefined('is a parameter of the query, not a field of the body').optional();
+/** The bodies of operations that take none. The validator compiles a schema when it is first used. */
+const empty = new WeakMap<Operation, z.ZodType>();
+
+function emptyBodyOf(operation: Operation): z.ZodType {
+  const { query } = operation;
+  const names = query instanceof z.ZodObject ? Object.keys(query.shape) : [];
+  const made = z.object(Object.fromEntries(names.map((name) => [name, misplaced]))).nullish();
+  empty.set(operation, made);
+  return made;
+}
+
+/** Of an operation that takes no body: absent or without fields. A field of that name as a parameter of the query is refused as such. */
+export const bodyOf = (operation: Operation): z.ZodType =>
+  operation.body ?? empty.get(operation) ?? emptyBodyOf(operation);
+
 export interface InputOptions {
   /** The part of the request, for errors that have no path: `body`, `query` or `path`. */
   readonly root: string;

@@ -125,7 +125,9 @@ class Detokenization implements PendingAnswer {
         await nextTurn();
       }
       for (const token of this.#shown.tokens) tokens.set(token.id, detokenized(token));
-      this.#data = await substituteTokens(budget, this.#body, (id) => tokens.get(id) ?? closed);
+      this.#data = await substituteTokens(budget, this.#body, (id) => tokens.get(id) ?? closed, {
+        isShown: true,
+      });
     } catch (error) {
       throw await this.#recordFailure(error, context);
     }
