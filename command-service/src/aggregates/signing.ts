@@ -72,8 +72,11 @@ export interface Signing<State> {
   readonly signer: Signer<State>;
   /** Called only when an event needs a signature: a deleted tenant has no keys. */
   readonly hashes: () => Promise<TenantHashes>;
-  /** Only while the upgrade signs records of an older release for the first time. */
-  readonly trustsUnsigned?: true;
+  /**
+   * The upgrade signs records of an older release for the first time. Their present state needs no signature if the keys of the tenant, by
+   * which the events are signed, say so (`TenantHashes.acceptsUnsigned`).
+   */
+  readonly isFirst?: boolean;
 }
 
 /**
@@ -84,10 +87,10 @@ export async function signed<State>(
   events: readonly VaultEvent[],
   before: Before<State>,
   evolve: Evolve<State>,
-  { signer, hashes: hashesOf, trustsUnsigned }: Signing<State>,
+  { signer, hashes: hashesOf, isFirst = false }: Signing<State>,
 ): Promise<readonly VaultEvent[]> {
   if (!events.some(({ type }) => signedEventTypes.has(type))) return events;
   const hashes = await hashesOf();
-  if (!trustsUnsigned) requireSigned(signer, before.state, hashes);
+  if (!isFirst || !hashes.acceptsUnsigned) requireSigned(signer, before.state, hashes);
   return signEvents(events, before, { evolve, signer, hashes });
 }

@@ -16,17 +16,22 @@ const tokenSigner: Signer<TokenState> = {
   signatureOf: (state) => (state.kind === 'present' ? state.details.content.signature : undefined),
 };
 
-/** Whether the vault did not write the token as it is whose cvc ends. An update is refused before (`requireSignedToken`). */
-const isPurgeOfAltered = (
-  events: readonly VaultEvent[],
-  { state }: { state: TokenState },
-  hashes: TenantHashes,
-) =>
-  events.some(({ type }) => type === 'TokenCvcPurged') &&
-  state.kind === 'present' &&
-  !hashes.isBelieved(tokenStatementOf(state.details), state.details.content.signature);
+/** Details do not change. So those that a request keeps (`keepHistories`) are checked once. */
+const believed = new WeakSet<TokenDetails>();
 
-/** The events with signatures, for an append after `before`. When `before` is left out, the stream is new. @throws TenantKeysMissingError */
+/** Whether the vault wrote the token as it is. */
+function isGenuine(details: TokenDetails, hashes: TenantHashes): boolean {
+  if (believed.has(details)) return true;
+  if (!hashes.isBelieved(tokenStatementOf(details), details.content.signature)) return false;
+  believed.add(details);
+  return true;
+}
+
+/**
+ * The events with signatures, for an append after `before`. When `before` is left out, the stream is new. An altered token is not signed, because a
+ * signature would make it genuine. Its cvc is purged all the same, by an event without a signature. @throws AlteredRecordError,
+ * TenantKeysMissingError
+ */
 export async function signTokenEvents(
   keyRing: Pick<KeyRing, 'hashes'>,
   tenantId: string,
@@ -37,22 +42,22 @@ export async function signTokenEvents(
   },
 ): Promise<VaultEvent[]> {
   if (!events.some(({ type }) => signedEventTypes.has(type))) return [...events];
+  const isPurge = events.every(({ type }) => type === 'TokenCvcPurged');
   try {
     const hashes = await keyRing.hashes(tenantId);
-    // The cvc is purged, but a signature would make the altered token genuine.
-    if (isPurgeOfAltered(events, before, hashes)) return [...events];
+    const { state } = before;
+    if (state.kind === 'present' && !isGenuine(state.details, hashes)) {
+      if (isPurge) return [...events];
+      throw new AlteredRecordError('token');
+    }
     return signEvents(events, before, { evolve, signer: tokenSigner, hashes });
   } catch (error) {
     // The cvc of a deleted tenant's token is purged, too. Its keys may also have been taken away for a moment: then the token is refused from now on,
     // because it has no signature. Before all records are signed such a token is believed, but there an attacker needs no purge to plant one.
-    const isPurge = events.every(({ type }) => type === 'TokenCvcPurged');
     if (isPurge && error instanceof TenantKeysMissingError) return [...events];
     throw error;
   }
 }
-
-/** Details do not change. So those that a request keeps (`keepHistories`) are checked once. */
-const believed = new WeakSet<TokenDetails>();
 
 /**
  * The container and the mask of a token decide who sees its data, so the signature of its events is checked.
@@ -63,9 +68,5 @@ export async function requireSignedToken(
   tenant: Pick<TenantContext, 'id'>,
   details: TokenDetails,
 ): Promise<void> {
-  const hashes = await keyRing.hashes(tenant.id);
-  if (believed.has(details)) return;
-  if (!hashes.isBelieved(tokenStatementOf(details), details.content.signature))
-    throw new AlteredRecordError('token');
-  believed.add(details);
+  if (!isGenuine(details, await keyRing.hashes(tenant.id))) throw new AlteredRecordError('token');
 }

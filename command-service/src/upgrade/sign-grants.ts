@@ -30,7 +30,10 @@ function isNotThereYet(error: unknown): boolean {
   return code === '42P01' || code === '42703' || code === '3F000';
 }
 
-/** Only keys that an older release made have this flag. A writer of the database cannot set it again (ADR 20). */
+/**
+ * Tenants whose stored keys have the form of an older release. A writer of the database can set this form, so it says only where to look. What is
+ * signed without a signature before is decided by the opened keys (`signed`, `signTokenEvents`).
+ */
 export async function tenantsToSign({ keyRing, pool }: SigningDependencies): Promise<readonly string[]> {
   const ids = await keyRing.tenantsThatAcceptUnsigned();
   if (ids.length === 0) return [];
@@ -53,7 +56,7 @@ async function signApplication(dependencies: SigningDependencies, tenantId: stri
     signing: {
       signer: applicationSigner,
       hashes: () => keyRing.hashes(tenantId),
-      trustsUnsigned: true,
+      isFirst: true,
     },
   });
 }
@@ -79,7 +82,7 @@ async function signTenant(dependencies: SigningDependencies, tenantId: string): 
     decider: tenantDecider,
     command: { kind: 'sign' },
     event: context.event.bind(context),
-    signing: { signer: tenantSigner, hashes: () => keyRing.hashes(tenantId), trustsUnsigned: true },
+    signing: { signer: tenantSigner, hashes: () => keyRing.hashes(tenantId), isFirst: true },
   });
   return true;
 }

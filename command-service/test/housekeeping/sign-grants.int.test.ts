@@ -6,6 +6,7 @@ import {
   TenantCreated,
   TenantUpdated,
   TokenCreated,
+  TokenUpdated,
   type Application,
   type EventName,
   type NewDataOf,
@@ -17,7 +18,7 @@ import { createAuthenticator } from '@token-vault/authentication';
 import { createRequestContext } from '@token-vault/operations';
 import { KnownRevocations, type ReadModelWatch } from '@token-vault/read-models';
 import { silentLogger } from '@token-vault/observability';
-import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createTokenUse } from '../../src/index.ts';
 import { signGrants } from '../../src/upgrade/sign-grants.ts';
 import { signRecords } from '../../src/upgrade/sign-records.ts';
@@ -107,6 +108,42 @@ it('an attacker that removes signatures of signed records does not get these rec
   await expect(authenticate(planted.key)).rejects.toMatchObject({ code: 'record_altered' });
   const types = (await house.vault.events()).map(({ type }) => type);
   expect(types).toEqual(['TenantCreated', 'ApplicationCreated']);
+});
+
+describe('an attacker that gives the stored keys of a tenant the form of an older release', () => {
+  const setForm = async () => {
+    await house.vault.keyRing.hashes(tenantId);
+    await house.vault.pool.query(
+      'update key_ring.tenant_index_key set wrapped = set_byte(wrapped, 0, 1) where tenant_id = $1',
+      [tenantId],
+    );
+  };
+
+  it('gets no application signed', async () => {
+    tenantId = (await house.vault.newTenant()).tenant.id;
+    await oldTenant();
+    const planted = await oldApplication();
+    await setForm();
+    expect(await sign()).toBe(0);
+    await expect(authenticate(planted.key)).rejects.toMatchObject({ code: 'record_altered' });
+    const types = (await house.vault.events()).map(({ type }) => type);
+    expect(types).toEqual(['TenantCreated', 'ApplicationCreated']);
+  });
+
+  it('gets no token signed that was moved by a planted event', async () => {
+    const { vault } = house;
+    await oldTenant();
+    await sign();
+    expect(await signAll()).toBe(false);
+    const { id } = await vault.create({ type: 'token', data: 'x', containers: ['/pci/'] });
+    const stream = streams.token(tenantId, id);
+    const [event] = await vault.events(stream);
+    if (event?.type !== 'TokenCreated') throw new Error('the token was not created');
+    await append(stream, TokenUpdated, { ...event.data, containers: ['/low/'], signature: undefined });
+    await setForm();
+    await signAll();
+    expect(await house.typesOf(id)).toEqual(['TokenCreated', 'TokenUpdated']);
+  });
 });
 
 it('an event that an attacker adds to the log after the tenant is signed never becomes genuine', async () => {

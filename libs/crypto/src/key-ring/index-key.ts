@@ -31,7 +31,10 @@ export function unwrapIndexKey(owner: TenantKey, wrapped: Buffer): { indexKey: B
 
 /** The mark that says whether unsigned records are accepted. */
 export interface UnsignedRecords {
-  /** Tenants of an older release whose unsigned records are still accepted. */
+  /**
+   * Tenants whose stored index key has the form of an older release. A writer of the database can set this byte: only the opened key
+   * (`TenantHashes.acceptsUnsigned`) says whether unsigned records are accepted.
+   */
   tenantsThatAcceptUnsigned(): Promise<readonly string[]>;
   /** All records of the tenant are signed: from now on unsigned ones are refused. Repeatable. @throws TenantKeysMissingError */
   refuseUnsigned(tenantId: string): Promise<void>;
