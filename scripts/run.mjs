@@ -29,7 +29,7 @@ const tasks = {
   'test:proof': tool('vitest/vitest.mjs', 'run', ...read('proofs.json')),
   'test:distributed': ['test/distributed/main.ts'],
   'test:real': ['test/real/main.ts'],
-  'test:containers': tool('vitest/vitest.mjs', 'run', '--project', 'slow', 'test/containers'),
+  'test:containers': tool('vitest/vitest.mjs', 'run', '--project', 'slow', 'test/containers/'),
   bench: ['test/bench/main.ts'],
   'console:shots': ['console/test/shots.ts'],
   'bench:lists': ['test/bench/lists.ts'],

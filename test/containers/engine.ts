@@ -3,6 +3,7 @@ import {
   GenericContainer,
   getContainerRuntimeClient,
   Network,
+  PullPolicy,
   Wait,
   type StartedNetwork,
   type StartedTestContainer,
@@ -21,7 +22,7 @@ export async function missingEngine(): Promise<string | undefined> {
 export const eventStoreImages = [
   'docker.io/eventstore/eventstore:23.10',
   'docker.io/eventstore/eventstore:24.10',
-  'docker.io/kurrentplatform/kurrentdb:25.1',
+  'docker.io/kurrentplatform/kurrentdb:latest',
 ] as const;
 type EventStoreImage = (typeof eventStoreImages)[number];
 
@@ -42,7 +43,9 @@ export interface Server {
 }
 
 export async function startEventStore(image: EventStoreImage): Promise<Server> {
+  const isNewest = image.endsWith(':latest');
   const container = await new GenericContainer(image)
+    .withPullPolicy(isNewest ? PullPolicy.alwaysPull() : PullPolicy.defaultPolicy())
     .withEnvironment(settingsOf(image, { ...plainSettings, MEM_DB: 'true' }))
     .withExposedPorts(grpcPort)
     .withWaitStrategy(Wait.forHttp('/health/live', grpcPort).forStatusCode(204))

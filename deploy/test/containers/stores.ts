@@ -33,7 +33,7 @@ export interface Stores {
 
 /**
  * Postgres, the double of EventStoreDB and, where there is Java, Kafka: processes of this machine, which containers reach at `address` by the
- * ports of compose.yaml.
+ * ports of compose.yaml. Always the double, also with EVENTSTOREDB_SERVER: the subject is the images, not the store.
  */
 export async function startStores(address: string): Promise<Stores> {
   const directory = await createDataDirectory();

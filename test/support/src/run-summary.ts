@@ -1,9 +1,9 @@
 import { appendFileSync } from 'node:fs';
-import type { Reporter, TestModule } from 'vitest/node';
+import type { Reporter, TestCase, TestModule } from 'vitest/node';
 
 /**
- * Adds two parts to vitest's own summary: the tests that passed only at the second attempt, so that they are not
- * taken for reliable; and, for a script that calls several suites, the results line by line in the file TEST_RESULTS.
+ * Adds three parts to vitest's own summary: the tests that passed only at the second attempt, so that they are not
+ * taken for reliable; why tests were skipped; and, for a script that calls several suites, the results line by line in the file TEST_RESULTS.
  */
 export default class RunSummary implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
@@ -19,10 +19,28 @@ export default class RunSummary implements Reporter {
       ]);
       process.stdout.write(`\n${[heading, ...lines].join('\n')}\n`);
     }
+    const reasons = Object.entries(Object.groupBy(tests, (test) => reasonOf(test) ?? ''));
+    const skipped = reasons.filter(([reason]) => reason !== '');
+    if (skipped.length > 0) {
+      const lines = skipped.map(
+        ([reason, alike = []]) => `  ${alike.length} of ${filesOf(alike)}: ${reason}`,
+      );
+      process.stdout.write(`\n${['Skipped with a reason:', ...lines].join('\n')}\n`);
+    }
     const file = process.env['TEST_RESULTS'];
     if (file) appendFileSync(file, tests.map((test) => `${test.result().state}\n`).join(''));
   }
 }
+
+/** Why a test was skipped, by the test itself or by a name: `… (skipped: no nginx)`. */
+function reasonOf(test: TestCase): string | undefined {
+  const result = test.result();
+  if (result.state !== 'skipped') return undefined;
+  return result.note ?? /\((?:skipped|not run):? (.*?)\)(?= > |$)/.exec(test.fullName)?.[1];
+}
+
+const filesOf = (tests: readonly TestCase[]): string =>
+  [...new Set(tests.map(({ module }) => module.relativeModuleId))].join(', ');
 
 /** The message of an error, and those of the errors that led to it. */
 function withCauses({ message, cause }: { readonly message: string; readonly cause?: unknown }): string {
