@@ -13,6 +13,7 @@ import {
   type TokenScope,
 } from '../src/tokens/queries.ts';
 import { searchCondition, type Searched } from '../src/tokens/search/conditions.ts';
+import { findMatches } from '../src/tokens/search/genuine.ts';
 import { parseQuery } from '../src/tokens/search/parser.ts';
 import { findTold } from '../src/tokens/search/told.ts';
 import { setUpVault, type Vault } from './vault.ts';
@@ -76,6 +77,7 @@ const search = (query: string) => (pool: Pool) =>
 const again = (query: string) => (pool: Pool) =>
   findAmong(pool, scope, searchCondition(parseQuery(query), searched), ['a', 'b']);
 const told = (query: string) => (pool: Pool) => findTold(pool, scope, parseQuery(query), searched);
+const matches = (query: string) => (pool: Pool) => findMatches(pool, scope, parseQuery(query), searched);
 const logs = (chosen: LogFilters) => (pool: Pool) => listLogs(pool, tenantId, chosen, page);
 
 describe('no table is read from end to end', () => {
@@ -95,6 +97,11 @@ describe('no table is read from end to end', () => {
     ['for what a search of data tells', told('data:x')],
     ['for what a search of this or that tells', told('data:x OR metadata.customer:42 OR id:a')],
     ['for what a search of data without some tells', told('data:x AND NOT data:y')],
+    ['for the matches of a search of data', matches('data:x')],
+    [
+      'for the matches of this or that, without some',
+      matches('(data:x OR metadata.customer:42) AND NOT data:y'),
+    ],
     ['for a search of a fingerprint', search('fingerprint:x')],
     ['for the first page of the log', logs({})],
     ['for the log of an entity', logs({ entityId: 'x' })],

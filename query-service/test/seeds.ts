@@ -28,6 +28,7 @@ import { principalOf } from './principals.ts';
 export type TokenSeed = Partial<Omit<DataOf<'TokenCreated'>, 'data' | 'cvc'>> & {
   readonly data?: Json;
   readonly cvc?: string;
+  /** The values of the search indexes, each an expression of literal text. */
   readonly indexed?: readonly string[];
 };
 
@@ -106,7 +107,10 @@ function createTokenSeeds(
         token_id: id,
         data: await sealed({ tenantId, entity, field: 'data' }, data),
         ...(cvc !== undefined && { cvc: await sealed({ tenantId, entity, field: 'cvc' }, cvc) }),
-        ...(indexed && { index_hashes: indexed.map((value) => hashes.blindIndex('search_index', value)) }),
+        ...(indexed && {
+          search_indexes: [...indexed],
+          index_hashes: indexed.map((value) => hashes.blindIndex('search_index', value)),
+        }),
       };
       const made = { createdBy: maker, createdAt: clock.now().toISOString() };
       const token = { id, type: sealedContent.token_type, content: sealedContent, ...made };

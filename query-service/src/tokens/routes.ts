@@ -11,9 +11,10 @@ import { createTokenLookup } from './lookup.ts';
 import { checkMetadataFilters } from './metadata-filters.ts';
 import { filterCondition, findTokens, listTokens } from './queries.ts';
 import { searchCondition } from './search/conditions.ts';
+import { searchData } from './search/data-search.ts';
 import { dataTermsOf, termsOf } from './search/data-terms.ts';
 import { parseQuery } from './search/parser.ts';
-import { findTold, madeOfTold } from './search/told.ts';
+import { madeOfTold } from './search/told.ts';
 import { ShownPage, type Found } from './shown-page.ts';
 import { ShownToken } from './shown-token.ts';
 
@@ -35,10 +36,11 @@ type TokenQueries = Pick<HandlersOf<'query'>, 'getToken' | 'listTokens' | 'searc
  * @throws ValidationError, RateLimitedError
  */
 async function search(
-  { reads, keyRing, missLimit }: Pick<TokenDependencies, 'reads' | 'keyRing' | 'missLimit'>,
+  dependencies: TokenDependencies,
   body: BodyOf<Operations['searchTokens']>,
   context: RequestContext,
 ): Promise<Found> {
+  const { reads, keyRing, missLimit } = dependencies;
   const query = parseQuery(body.query);
   const { principal } = context;
   const hashes = await keyRing.hashes(principal.tenant.id);
@@ -46,16 +48,16 @@ async function search(
   const scope = scopeOf(context, 'token:search');
   const request = { page: body.page ?? 1, size: body.size ?? defaultPageSize };
   const reader = reads.of(principal.tenant.id);
-  const condition = searchCondition(query, searched);
-  const find = () => findTokens(reader, scope, { condition }, request);
   const terms = dataTermsOf(query, searched);
   const fingerprints = missLimit.countsHits(context) ? termsOf(query, 'fingerprint').size : 0;
   const guesses = terms.size + fingerprints;
   const tries = guesses > 0 ? await missLimit.count(context, guesses) : undefined;
-  if (terms.size === 0) return { page: await find(), request, condition };
-  const [page, told] = await Promise.all([find(), findTold(reader, scope, query, searched)]);
-  await tries?.found(told.foundTerms);
-  return { page, request, condition, told: madeOfTold(told) };
+  const condition = searchCondition(query, searched);
+  if (terms.size === 0)
+    return { page: await findTokens(reader, scope, { condition }, request), request, condition };
+  const found = await searchData(dependencies, { reader, scope, searched, request }, query, context);
+  await tries?.found(found.told.foundTerms);
+  return { ...found, request, told: madeOfTold(found.told) };
 }
 
 export function createTokenHandlers(dependencies: TokenDependencies): TokenQueries {

@@ -1,0 +1,85 @@
+import type { Token } from '@token-vault/contracts';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { principalOf, ruleOn, setUpVault, type Vault } from './vault.ts';
+
+let vault: Vault;
+let tenantId: string;
+beforeAll(async () => {
+  vault = await setUpVault();
+});
+afterAll(() => vault.end());
+
+beforeEach(async () => {
+  tenantId = await vault.tenant({ data_misses_per_minute: '3' });
+  const token = (token_id: string, pin: string, container: string) =>
+    vault.token(tenantId, {
+      token_id,
+      data: { pin },
+      search_indexes: ['{{ data.pin }}'],
+      indexed: [pin],
+      mask: { pin: '****' },
+      containers: [container],
+    });
+  await token('foreign', '7319', '/pci/');
+  await token('own', '1111', '/low/');
+  await vault.settle();
+});
+
+/** May find the tokens of /low/, and sees masks. */
+const thief = () => {
+  const tenant = { id: tenantId, plan: 'standard' as const, settings: { data_misses_per_minute: '3' } };
+  const searcher = { ...ruleOn('/low/', 'mask'), permissions: ['token:search' as const] };
+  return principalOf(tenantId, { tenant, rules: [searcher] });
+};
+const search = async (query: string, principal = thief(), paging = {}) => {
+  const found = await vault.call<{ pagination: { total_items: number }; data: Token[] }>(
+    'searchTokens',
+    principal,
+    { body: { query, ...paging } },
+  );
+  return found.pagination.total_items;
+};
+const altered = { code: 'record_altered', status: 500 };
+
+async function write(sql: string): Promise<void> {
+  const client = await vault.pool.connect();
+  await client.query('set search_path = rm_tokens');
+  await client.query(sql, [tenantId]);
+  client.release(true);
+}
+const movesForeign = `update token set container = '/low/' where tenant_id = $1 and id = 'foreign'`;
+const copiesHash = `insert into token_search_index (tenant_id, token_id, hash)
+  select tenant_id, 'own', hash from token_search_index where tenant_id = $1 and token_id = 'foreign'`;
+
+describe('a search of data in rows that an attacker changed', () => {
+  it.each([
+    ['moved a token of others to where he finds it', movesForeign],
+    ['put the hash of a token of others beside his own', copiesHash],
+  ])('does not tell the data when he %s', async (_what, sql) => {
+    expect(await search('data:7319', thief(), { size: 0 })).toBe(0);
+    await write(sql);
+    for (const query of ['data:7319', 'data:7319 OR id:own', 'NOT data:7319', 'data:7319 OR data:1111'])
+      for (const paging of [{ size: 0 }, { page: 2 }, {}])
+        await expect(search(query, thief(), paging)).rejects.toMatchObject(altered);
+  });
+
+  it('counts as a miss what it refuses', async () => {
+    await write(copiesHash);
+    const principal = thief();
+    for (let n = 0; n < 3; n += 1)
+      await expect(search('data:7319', principal)).rejects.toMatchObject(altered);
+    await expect(search('data:7319', principal)).rejects.toMatchObject({ code: 'rate_limited' });
+  });
+
+  it('finds nothing by a hash beside a token whose key is gone', async () => {
+    await write(copiesHash);
+    await vault.keyRing.destroyKeysOfEntity(tenantId, 'token:own');
+    expect(await search('data:7319', thief(), { size: 0 })).toBe(0);
+  });
+
+  it('still finds what nobody changed', async () => {
+    await write(movesForeign);
+    expect(await search('data:1111')).toBe(1);
+    expect(await search('data:1111 OR data:guess', thief(), { size: 0 })).toBe(1);
+  });
+});
