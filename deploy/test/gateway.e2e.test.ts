@@ -1,4 +1,5 @@
 import { methodsOf, operations, type Operation } from '@token-vault/contracts';
+import { rawBodyLimitBytes } from '@token-vault/http';
 import { once } from 'node:events';
 import { readdirSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -212,6 +213,17 @@ describe.skipIf(nginxBinary === undefined)(
         .filter((file) => statSync(file).isDirectory())
         .flatMap((directory) => readdirSync(directory));
       expect(written).toEqual([]);
+    });
+
+    it('takes 16 MiB for another server, and no more', async () => {
+      const largest = 'x'.repeat(rawBodyLimitBytes);
+      const to = '/proxies/0f0e5bb2-5e0b-44c1-8f39-3b9d6a1c6b0e/invoke/v1';
+      for (const path of ['/proxy', to])
+        expect((await call('POST', path, { body: largest })).status).toBe(200);
+      expect(seen().map(({ body }) => body.length)).toEqual([rawBodyLimitBytes, rawBodyLimitBytes]);
+      const headers = { Expect: '100-continue' };
+      const tooLarge = await call('POST', '/proxy', { body: `${largest}x`, headers });
+      expect([tooLarge.status, seen().length]).toEqual([413, 2]);
     });
 
     it('answers malformed HTTP and too large requests with problems too', async () => {

@@ -1,4 +1,4 @@
-import type { Application, Token } from '@token-vault/contracts';
+import type { Application, Proxy, Token } from '@token-vault/contracts';
 import { type Client, printed, runCommand, waitUntil } from '@token-vault/test-support';
 import { describe, expect, it } from 'vitest';
 import type { Problem } from './configured-proxies.ts';
@@ -6,6 +6,17 @@ import { useProxy } from './proxied-requests.ts';
 
 const { vault, destination, manager, backend, number, card, newCaller, newToken, proxy, messagesOf } =
   useProxy();
+
+let other: Promise<{ readonly manager: Client; readonly stranger: Client }> | undefined;
+/** Another tenant, on the standard plan, with an application that may use tokens. */
+const otherTenant = () => (other ??= makeTenant());
+async function makeTenant() {
+  const made = await runCommand(vault.dataDir, ['tenants', 'create', 'other', '--plan', 'standard']);
+  const itsManager = manager.withKey(printed(made.stdout, 'management key'));
+  const body = { name: 'o', type: 'private', permissions: ['token:use'] };
+  const { key = '' } = (await itsManager.expect<Application>(201, 'POST', '/applications', { body })).body;
+  return { manager: itsManager, stranger: manager.withKey(key) };
+}
 
 describe('a token', () => {
   const use = (id: string, by: Client = backend) => proxy('POST', { body: { v: `{{ ${id} }}` }, by });
@@ -50,14 +61,7 @@ describe('a token', () => {
     const expires_at = new Date(Date.now() + 1_000).toISOString();
     const expired = await newToken({ type: 'token', data: 'x', expires_at });
     await waitUntil(() => Promise.resolve(Date.now() > Date.parse(expires_at)), { what: 'the expiry' });
-    const other = printed(
-      (await runCommand(vault.dataDir, ['tenants', 'create', 'other', '--plan', 'standard'])).stdout,
-      'management key',
-    );
-    const body = { name: 'o', type: 'private', permissions: ['token:use'] };
-    const { key } = (await manager.withKey(other).expect<Application>(201, 'POST', '/applications', { body }))
-      .body;
-    const stranger = manager.withKey(key ?? '');
+    const { stranger } = await otherTenant();
     for (const [id, by] of [[gone], [expired], ['never-made'], [card.id, stranger]] as [string, Client?][]) {
       const answer = await use(id, by);
       expect([answer.status, answer.body.errors]).toEqual([
@@ -108,6 +112,27 @@ describe('a token', () => {
     expect(answer.text).not.toContain('Injected');
     expect(destination.arrived).toEqual([]);
     expect(await messagesOf(answer.trace)).toContain('Token used');
+  });
+});
+
+describe('a configured proxy', () => {
+  it('is absent in another tenant: nobody there can see, change or use it', async () => {
+    const body = { name: 'p', destination: destination.url };
+    const { id } = (await manager.expect<Proxy>(201, 'POST', '/proxies', { body })).body;
+    const { manager: theirs, stranger } = await otherTenant();
+    const path = `/proxies/${id}`;
+    const answers = [
+      await theirs.request('GET', path),
+      await theirs.request('PUT', path, { body }),
+      await theirs.request('PATCH', path, { body: { name: 'q' } }),
+      await theirs.request('POST', `${path}/keys`),
+      await theirs.request('DELETE', path),
+      await stranger.request('POST', `${path}/invoke`, { body }),
+    ];
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 404));
+    expect((await theirs.expect<{ data: unknown[] }>(200, 'GET', '/proxies')).body.data).toEqual([]);
+    expect(destination.arrived).toEqual([]);
+    expect((await manager.expect<Proxy>(200, 'GET', path)).body).toMatchObject({ ...body, keys: [] });
   });
 });
 

@@ -3,9 +3,10 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import type { Application } from '@token-vault/contracts';
+import type { Application, Tenant } from '@token-vault/contracts';
 import { type Client, waitUntil } from '@token-vault/test-support';
 import { describe, expect, it } from 'vitest';
+import { startDestination } from './destination.ts';
 import { useProxy } from './proxied-requests.ts';
 
 const mebibyte = 1024 * 1024;
@@ -201,6 +202,22 @@ describe('a destination that fails', () => {
     await waitUntil(async () => (await messagesOf(answer.trace)).includes('Proxy failed: network'), {
       what: 'the log',
     });
+  });
+
+  it('is 502 when its certificate is not trusted; it gets no request', async () => {
+    const impostor = await startDestination();
+    const { body } = await manager.expect<Tenant>(200, 'GET', '/tenants/self');
+    const change = (settings: Tenant['settings']) =>
+      manager.expect(200, 'PUT', '/tenants/self', { body: { name: body.name, settings } });
+    try {
+      await change({ ...body.settings, proxy_destinations: impostor.url });
+      const answer = await proxy('POST', { to: impostor.url, body: { card: `{{ ${card.id} }}` } });
+      expect([answer.status, answer.body.type]).toEqual([502, 'urn:token-vault:problem:destination-failed']);
+      expect(impostor.arrived).toEqual([]);
+    } finally {
+      await change(body.settings);
+      await impostor.close();
+    }
   });
 
   it('may be slow before and within its answer, which arrives whole', async () => {
