@@ -59,9 +59,10 @@ function faultOfName(name: string): string | undefined {
   return folded !== name && knownSettings.includes(folded) ? `must have the name ${folded}` : undefined;
 }
 
-/** A list under a misspelt name or id would restrict nothing. */
+/** A list under a misspelt name or id would restrict nothing: `proxy_destination`, `proxyDestinations`, `proxy-destinations`. */
 function faultOfDestinations(name: string, value: string): string | undefined {
-  if (!name.trim().toLowerCase().startsWith(proxyDestinationsSetting)) return undefined;
+  const letters = name.toLowerCase().replaceAll(/[^a-z]/g, '');
+  if (!letters.startsWith('proxydestination')) return undefined;
   const id = name.startsWith(ofApplication) ? name.slice(ofApplication.length) : '';
   const isOfApplication = isUuid(id) && id === id.toLowerCase();
   if (name !== proxyDestinationsSetting && !isOfApplication)
