@@ -8,6 +8,7 @@ import {
   createTestPool,
   type EventStoreDouble,
   hasDouble,
+  lackOfDouble,
   startEventStoreDouble,
   type TestDatabase,
 } from '@token-vault/test-support';
@@ -168,7 +169,7 @@ describe('a backup of a vault whose log is in EventStoreDB', () => {
 
   // No server alters an event when it is told to.
   it.skipIf(!hasDouble)(
-    'is refused beside a copy of the log that was altered, and the log gets no event',
+    `is refused beside a copy of the log that was altered, and the log gets no event${lackOfDouble}`,
     async () => {
       const there = await newPlace(copies.older);
       await there.target.tell('alter ReactorCreated "Reactor" "Reacter"');

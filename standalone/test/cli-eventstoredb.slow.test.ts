@@ -4,6 +4,7 @@ import {
   createDataDirectory,
   eventStoreDoubleOf,
   hasDouble,
+  lackOfDouble,
   plainApplication,
   printed,
   removeDataDirectory,
@@ -170,7 +171,7 @@ it('a wrong root key is reported in one line by the stack, not by each of its pr
 
 // The last test, because it leaves the log altered. No server alters an event when it is told to.
 describe('an event altered in EventStoreDB', () => {
-  it.skipIf(!hasDouble)('is named by the verification', async () => {
+  it.skipIf(!hasDouble)(`is named by the verification${lackOfDouble}`, async () => {
     const double = await eventStoreDoubleOf(dataDir);
     await double.tell('alter ApplicationCreated backend Backend');
     const found = await run('audit', 'verify', '--no-rows');

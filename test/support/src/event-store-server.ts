@@ -24,6 +24,11 @@ export interface EventStoreDouble {
 /** False where a server takes the place of the double: it cannot be told to lose an answer, or to alter an event. */
 export const hasDouble = !process.env['EVENTSTOREDB_SERVER'] && !process.env['EVENTSTOREDB_URL'];
 
+/** For the names of tests that are skipped there. */
+export const lackOfDouble = hasDouble
+  ? ''
+  : ' (skipped: a server takes the place of the double of EventStoreDB)';
+
 /** With EVENTSTOREDB_SERVER, the server that this program starts instead; with EVENTSTOREDB_URL, the one that runs there. */
 export function startEventStoreDouble(): Promise<EventStoreDouble> {
   const { EVENTSTOREDB_SERVER: program, EVENTSTOREDB_URL: connectionString } = process.env;

@@ -30,6 +30,7 @@ export {
   eventStoreDoubleOf,
   type EventStoreDouble,
   hasDouble,
+  lackOfDouble,
   saveLog,
   startEventStoreDouble,
 } from './event-store-server.ts';
