@@ -171,6 +171,9 @@ describe('the settings of a tenant', () => {
       [`PROXY_DESTINATIONS.${id}`, 'https://api.test'],
       [` proxy_destinations.${id}`, 'https://api.test'],
       ['proxy_destinations_', 'https://api.test'],
+      ['proxy_destination', 'https://api.test'],
+      ['proxy-destinations', 'https://api.test'],
+      [`proxyDestinations.${id}`, 'https://api.test'],
     ] as const)
       expect(faultsOf({ [name]: list })).toEqual([['settings', name]]);
   });
