@@ -2,6 +2,7 @@ export { createFeedCheckpoints } from './consume/checkpoints.ts';
 export { deliveryOptions, toInvocation } from './consume/feed-options.ts';
 export { invocationFeedMigrations } from './consume/migrations.ts';
 export { runCode, type Code, type CodeDependencies } from './runs/run-code.ts';
+export { WrittenExpressions } from './runs/written-expressions.ts';
 export { SeenTokens } from './runs/seen-tokens.ts';
 export { createLazySandbox, type LazySandbox } from './runs/lazy-sandbox.ts';
 export type {

@@ -76,3 +76,55 @@ it('code with expressions of its own sets the mask of its output', async () => {
   const [first] = await outputOf(callers['uses and reads masked'], code, { a: `{{ ${tokenId} }}` });
   expect(first?.body.tokens).toMatchObject({ data: 'XXXXXXXXXX38' });
 });
+
+/** Code that an author writes who takes texts, not objects, from the caller. The caller's text is the id of a new token. */
+const taking: Readonly<Record<string, string>> = {
+  'creates a token': `const { id } = await svc.tokens.create({ type: 'token', id: 'ref-' + String(args.text), data: args.a });
+    return { raw: id };`,
+  'creates many tokens': `return {
+      raw: await svc.tokens.createMany({
+        tokens: [{ type: 'token', id: 'ref-' + String(args.text), data: args.a }],
+      }),
+    };`,
+  tokenizes: `const { id } = await svc.tokenize({ type: 'token', id: 'ref-' + String(args.text), data: args.a });
+    return { raw: id };`,
+  'changes a token': `const { id } = await svc.tokens.create({ type: 'token', data: args.a });
+    const { mask } = await svc.tokens.update(id, { mask: String(args.text) });
+    return { raw: mask };`,
+  'has an output with a mask of its own': `return {
+      tokenize: { type: 'token', id: 'ref-' + String(args.text), data: args.a, mask: '{{ data | reveal_last: 2 }}' },
+    };`,
+};
+
+it.each(Object.keys(taking))('a text of the caller is no expression in code that %s', async (what) => {
+  const permissions = ['token:create', 'token:read', 'token:update'];
+  const rules = [{ priority: 1, container: '/', transform: 'reveal', permissions }];
+  const application = await vault.makeApplication({ permissions: ['token:use'], rules });
+  const id = await vault.makeReactor(functionOf(taking[what] ?? ''), { application });
+  const body = { args: { text: texts.quoted, a: `{{ ${tokenId} }}` } };
+  const { client } = callers['uses and reads masked'];
+  const { text } = await client.request('POST', `/reactors/${id}/react`, { body });
+  // No id may have braces. A mask may.
+  expect(text).toMatch(
+    what === 'changes a token' ? /"raw":"{{ '{{' }} data }}"/ : /status 400|An id must have/,
+  );
+  expect(text).not.toMatch(secret);
+});
+
+it('code copies a token with its mask', async () => {
+  const permissions = ['token:create', 'token:read'];
+  const application = await vault.makeApplication({ permissions });
+  const writer = await vault.makeApplication({ permissions });
+  const original = { type: 'token', data: 'abcdefgh', mask: '{{ data | reveal_last: 2 }}' };
+  const made = await writer.client.expect<{ id: string }>(201, 'POST', '/tokens', { body: original });
+  const code = `const { mask } = await svc.tokens.retrieve(args.id);
+    return { raw: await svc.tokens.create({ type: 'token', data: '12345678', mask }) };`;
+  const id = await vault.makeReactor(functionOf(code), { application });
+  const body = { args: { id: made.body.id } };
+  const { body: answer } = await callers.uses.client.request<{ raw?: { mask: string } }>(
+    'POST',
+    `/reactors/${id}/react`,
+    { body },
+  );
+  expect(answer.raw?.mask).toBe(original.mask);
+});

@@ -107,11 +107,12 @@ export class TokenCreation {
     if (before.history) await keyRing.destroyKeys(tenantId, before.history.decidedKeyIds);
     if (context.transactionId === undefined) await erasure.carryOut(tenantId, tokenId, facts);
     const expressions = expressionsOf(this.#dependencies, context);
-    const data = await transformWrittenData(expressions, draft.transform, draft, () => draft.data);
+    const { transform, isReadable } = draft.shownAs(tokenId);
+    const data = await transformWrittenData(expressions, transform, draft, () => draft.data);
     const details = newDetails(draft, context, tokenId, content);
     const token = presentToken(tenantId, details, data);
     return {
-      token: draft.isReadable ? withSeenFingerprint(token, context.principal) : withoutContent(token),
+      token: isReadable ? withSeenFingerprint(token, context.principal) : withoutContent(token),
       createdAt: details.createdAt,
       position,
       isNew: true,
@@ -170,7 +171,7 @@ export class TokenCreation {
 
   /** The data is sealed before the claim, so that the claim waits for its token only as long as the append takes. */
   async #decide(draft: TokenDraft, { context, tokenId: id, state, duplicate, claim }: Place) {
-    const shown = shownBy(draft.transform, draft.mask !== undefined);
+    const shown = shownBy(draft.shownAs(id).transform, draft.mask !== undefined);
     if (duplicate) return { facts: [], keys: [], shown };
     const content = await this.#sealContent(draft, context, id);
     const command = { kind: 'create', id, type: draft.type, content, shown, now: context.now } as const;

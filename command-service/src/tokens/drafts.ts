@@ -22,6 +22,14 @@ import { shownTo } from './shown.ts';
 
 export type DraftDependencies = Pick<CommandDependencies, 'expressions' | 'keyRing'>;
 
+/** How an answer shows a new token. */
+interface ShownDraft {
+  /** The transform of the data. */
+  readonly transform: Transform;
+  /** Whether the answer has the content of the token. The caller of a reactor may not know it: the code may have put data into any field. */
+  readonly isReadable: boolean;
+}
+
 /** A token that is validated and authorised, but not sealed yet. */
 export interface TokenDraft {
   readonly type: TokenType;
@@ -35,10 +43,8 @@ export interface TokenDraft {
   readonly deduplicate: boolean;
   readonly deduplicateToken: boolean | undefined;
   readonly expiresAt: string | undefined;
-  /** The transform of the data in the answer. */
-  readonly transform: Transform;
-  /** Whether the answer has the content of the token. The caller of a reactor may not know it: the code may have put data into any field. */
-  readonly isReadable: boolean;
+  /** How the answer shows the token with this id. @throws ForbiddenError */
+  readonly shownAs: (id: string) => ShownDraft;
   /**
    * The next candidate for the id. After `maxDraws` collisions of an expression it is a UUID. @throws
    * ValidationError, ForbiddenError
@@ -67,7 +73,7 @@ export function requireAccess(
 function shownToMaker(
   context: RequestContext,
   token: { readonly id: string; readonly containers: readonly string[] },
-): Pick<TokenDraft, 'transform' | 'isReadable'> {
+): ShownDraft {
   const transform = requireAccess(context, 'token:create', token);
   const { reader } = context.principal;
   return reader === undefined ? { transform, isReadable: true } : shownTo(reader, token, transform);
@@ -101,8 +107,9 @@ async function candidateIds(
     if (!isExpression) return checkedId(given);
     return checkedId(await refuseBadExpressions(() => evaluate(given)));
   };
+  const shownAs = (id: string) => shownToMaker(context, { id, containers });
   const first = await draw();
-  const shown = shownToMaker(context, { id: first, containers });
+  shownAs(first);
   let next: string | undefined = first;
   const nextId = async (): Promise<string> => {
     const id = next ?? (await draw());
@@ -110,7 +117,7 @@ async function candidateIds(
     if (id !== first) requireAccess(context, 'token:create', { id, containers });
     return id;
   };
-  return { idKind, nextId, ...shown } as const;
+  return { idKind, nextId, shownAs } as const;
 }
 
 /** The expression of a token's fingerprint, undefined when it gets none (rules.md §3). */

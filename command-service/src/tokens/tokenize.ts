@@ -88,6 +88,9 @@ function nested(error: unknown, path: string): unknown {
   return new ValidationError(Object.fromEntries(errors));
 }
 
+/** How the answer shows the token of a leaf. */
+const idOnly = { transform: 'redact', isReadable: false } as const;
+
 async function draftAll(
   dependencies: DraftDependencies,
   slots: readonly Slot[],
@@ -97,8 +100,7 @@ async function draftAll(
     slots.map(async ({ kind, body, path }) => {
       try {
         const draft = await draftToken(dependencies, body, context);
-        // The answer shows only the id of a leaf.
-        return kind === 'leaf' ? { ...draft, transform: 'redact' } : draft;
+        return kind === 'leaf' ? { ...draft, shownAs: () => idOnly } : draft;
       } catch (error) {
         throw nested(error, path);
       }

@@ -1,6 +1,6 @@
 import { descriptions, ValidationError, type Json, type OperationId } from '@token-vault/contracts';
 import { ExpressionSyntaxError, findTokenReferences, quoteExpressions } from '@token-vault/expressions';
-import type { RunOutput, ServiceRequest } from '@token-vault/reactor-runner';
+import { WrittenExpressions, type RunOutput, type ServiceRequest } from '@token-vault/reactor-runner';
 
 /** A request of code whose texts are expressions only where the code may have written them. */
 export interface Prepared extends ServiceRequest {
@@ -19,6 +19,7 @@ function templateIn(operation: OperationId, body: Json | undefined): Json | unde
   return operation === 'react' ? objectOf(body)?.['args'] : undefined;
 }
 
+const noExpressions = new WrittenExpressions([]);
 const nothingNamed = { named: [], isGuess: false } as const;
 
 /** The operation reads the references again and refuses the request with its own message. */
@@ -43,32 +44,44 @@ function quotedIn(template: Json): Json {
 /** The fields of a token whose texts are expressions. The id can be one, too. */
 const expressionFields = new Set(['id', ...descriptions]);
 
-/** Outputs and tags of Liquid as text that shows them. */
-function asText(value: Json): Json {
-  if (typeof value === 'string') return value.replaceAll(/\{[{%]/g, (opening) => `{{ '${opening}' }}`);
-  if (Array.isArray(value)) return value.map(asText);
+function mapTexts(value: Json, change: (text: string) => string): Json {
+  if (typeof value === 'string') return change(value);
+  if (Array.isArray(value)) return value.map((each) => mapTexts(each, change));
   const object = objectOf(value);
   if (object === undefined) return value;
-  return Object.fromEntries(Object.entries(object).map(([name, each]) => [name, asText(each)]));
+  return Object.fromEntries(Object.entries(object).map(([name, each]) => [name, mapTexts(each, change)]));
 }
 
-/** The payload of `POST /tokenize` with the expressions of its tokens as text. Data is no expression. */
-function quotedTokens(payload: Json): Json {
-  if (Array.isArray(payload)) return payload.map(quotedTokens);
-  const object = objectOf(payload);
-  if (object === undefined) return payload;
-  const isToken = Object.hasOwn(object, 'type') && Object.hasOwn(object, 'data');
-  const quoted = (name: string, value: Json): Json => {
-    if (!isToken) return quotedTokens(value);
-    return expressionFields.has(name) ? asText(value) : value;
-  };
-  return Object.fromEntries(Object.entries(object).map(([name, value]) => [name, quoted(name, value)]));
+/** The fields of one token, with expressions that the code did not write as text. Data is no expression. */
+function quotedFields(fields: Record<string, Json>, written: WrittenExpressions): Json {
+  const quoted = (name: string, value: Json) =>
+    expressionFields.has(name) ? mapTexts(value, (text) => written.inField(name, text)) : value;
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, quoted(name, value)]));
 }
 
-/** The request that makes the tokens of an output. Texts that code passes on are no expressions there either (ADR 51). @throws ValidationError */
-export function prepareOutput({ payload, writesExpressions = false }: RunOutput): Prepared {
-  const body = writesExpressions ? payload : quotedTokens(payload);
-  return { operation: 'tokenize', body, ...nothingNamed };
+/** `quotedFields` of each token in the body of an operation that makes tokens. */
+function quotedTokens(body: Json, written: WrittenExpressions): Json {
+  if (Array.isArray(body)) return body.map((each) => quotedTokens(each, written));
+  const object = objectOf(body);
+  if (object === undefined) return body;
+  if (Object.hasOwn(object, 'type') && Object.hasOwn(object, 'data')) return quotedFields(object, written);
+  return Object.fromEntries(
+    Object.entries(object).map(([name, value]) => [name, quotedTokens(value, written)]),
+  );
+}
+
+const makesTokens: ReadonlySet<OperationId> = new Set(['createToken', 'createTokens', 'tokenize']);
+
+/** The body of a request with the descriptions and ids of its tokens. */
+function quotedDescriptions({ operation, body }: ServiceRequest, written: WrittenExpressions) {
+  if (body !== undefined && makesTokens.has(operation)) return { body: quotedTokens(body, written) };
+  const fields = operation === 'updateToken' ? objectOf(body) : undefined;
+  return fields && { body: quotedFields(fields, written) };
+}
+
+/** The request that makes the tokens of an output. */
+export function prepareOutput({ payload, written = noExpressions }: RunOutput): Prepared {
+  return { operation: 'tokenize', body: quotedTokens(payload, written), ...nothingNamed };
 }
 
 /**
@@ -78,10 +91,10 @@ export function prepareOutput({ payload, writesExpressions = false }: RunOutput)
  * @throws ValidationError
  */
 export function prepareTemplate(request: ServiceRequest): Prepared {
-  const { operation, body, writesExpressions = false } = request;
+  const { operation, body, written = noExpressions } = request;
   const template = templateIn(operation, body);
-  if (template === undefined) return { ...request, ...nothingNamed };
-  if (writesExpressions) return { ...request, ...namedIn(operation, template) };
+  if (template === undefined) return { ...request, ...nothingNamed, ...quotedDescriptions(request, written) };
+  if (written.areInTemplates) return { ...request, ...namedIn(operation, template) };
   const data = quotedIn(template);
   const quoted = operation === 'react' ? { ...objectOf(body), args: data } : data;
   return { ...request, ...nothingNamed, body: quoted };

@@ -14,6 +14,7 @@ import type {
 import type { Position } from '@token-vault/event-store';
 import type { DetokenizedToken } from '@token-vault/expressions';
 import type { RecordedRefusals, RequestContext } from '@token-vault/operations';
+import type { WrittenExpressions } from './written-expressions.ts';
 
 /** The run for which an operation is done. */
 export interface RunOrigin {
@@ -69,12 +70,12 @@ export interface ServiceRequest {
   readonly params?: Json;
   readonly query?: Json;
   readonly body?: Json;
-  /** False for code whose source and configuration have no `{{`: texts in its requests are data and no expressions. */
-  readonly writesExpressions?: boolean;
+  /** The expressions of the code. Other texts in its requests are no expressions. */
+  readonly written?: WrittenExpressions;
 }
 
 /** What code has given to be tokenized. */
-export interface RunOutput extends Pick<ServiceRequest, 'writesExpressions'> {
+export interface RunOutput extends Pick<ServiceRequest, 'written'> {
   readonly payload: Json;
 }
 

@@ -1,13 +1,13 @@
 import { createBatcher } from '@token-vault/batching';
 import { DomainError, type Json } from '@token-vault/contracts';
 import type { EgressFetch } from '@token-vault/egress';
-import { containsExpression } from '@token-vault/expressions';
 import type { GuestConsole, SandboxPool } from '../sandbox/index.ts';
 import { failureOfRun, type InvocationFailure } from './outcome.ts';
 import type { OutputWriter, RunOrigin, VaultOperations } from './ports.ts';
 import { tokenized } from './run-tokens.ts';
 import { serviceRequest } from './service-calls.ts';
 import { recordingRefusals } from './refused-steps.ts';
+import { WrittenExpressions } from './written-expressions.ts';
 
 export interface CodeDependencies {
   readonly sandbox: Pick<SandboxPool, 'run'>;
@@ -51,12 +51,13 @@ export async function runCode({ sandbox, fetch, operations }: CodeDependencies, 
       return asked.map(() => undefined);
     },
   });
-  const written = [code, ...Object.values(configuration)];
-  const writesExpressions = written.some((text) => text.includes('{{'));
+  const written = new WrittenExpressions([code, ...Object.values(configuration)]);
   const svc = async (by: string, method: string, values: Json): Promise<Json> => {
     const request = serviceRequest(method, values);
     if (request === undefined) throw new Error('there is no such method');
-    return operations.asApplication(by, { ...request, writesExpressions }, origin);
+    const answer = await operations.asApplication(by, { ...request, written }, origin);
+    written.noteShown(answer);
+    return answer;
   };
   const outcome = await sandbox.run({
     tenantId,
@@ -77,8 +78,6 @@ export async function runCode({ sandbox, fetch, operations }: CodeDependencies, 
   const { raw, tokenize } = outcome.result;
   if (tokenize === undefined) return { kind: 'succeeded', raw, tokens: undefined };
   if (writer instanceof DomainError) throw writer;
-  // The expressions of tokens may have tags, too.
-  const output = { payload: tokenize, writesExpressions: written.some(containsExpression) };
-  const tokens = await tokenized(() => operations.tokenize(output, writer, origin));
+  const tokens = await tokenized(() => operations.tokenize({ payload: tokenize, written }, writer, origin));
   return { kind: 'succeeded', raw, tokens };
 }
