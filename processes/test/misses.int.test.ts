@@ -56,6 +56,22 @@ const endWindow = async ({ principal }: RequestContext) => {
 const admitted = async (tries: Promise<unknown>[]) =>
   (await Promise.allSettled(tries)).filter(({ status }) => status === 'fulfilled').length;
 
+it('a process admits no more than the limit a minute, also when its row is taken away', async () => {
+  const caller = callerWith(5);
+  const process = newProcess();
+  const forget = () =>
+    pools[0]?.query('delete from limits.miss where application_id = $1', [caller.principal.applicationId]);
+  let tries = 0;
+  for (let n = 0; n < 10; n += 1) {
+    await forget();
+    tries += await admitted([process.count(caller, 1)]);
+  }
+  expect(tries).toBe(5);
+  await forget();
+  await expect(process.count(caller, 1)).rejects.toBeInstanceOf(RateLimitedError);
+  await newProcess(1).count(caller, 1);
+});
+
 describe('processes that count tries at the same time', () => {
   it.each([1, 2, 3, 15, 100])('never admit more than %d in all', async (limit) => {
     const caller = callerWith(limit);

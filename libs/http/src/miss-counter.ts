@@ -20,7 +20,7 @@ export interface MissCounter {
   giveBack(applicationId: string, window: string, places: number): Promise<void>;
 }
 
-const windowMs = 60_000;
+export const windowMs = 60_000;
 
 /** A counter of this process alone. */
 export function createProcessCounter(nowMs: () => number): MissCounter {

@@ -7,7 +7,7 @@ import {
   isCount,
 } from '@token-vault/contracts';
 import type { RequestContext } from '@token-vault/operations';
-import { createProcessCounter, type MissCounter } from './miss-counter.ts';
+import { createProcessCounter, windowMs, type MissCounter } from './miss-counter.ts';
 import { RateLimitedError } from './rate-limits.ts';
 
 /** Tries that were counted as misses. */
@@ -58,13 +58,37 @@ interface Held {
   places: number;
 }
 
+/** The tries of this process in a minute of its own clock: who can write the database can take the rows of the counter away. */
+class OwnMinute {
+  readonly #nowMs: () => number;
+  #endsAtMs = -Infinity;
+  #tries = 0;
+
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs;
+  }
+
+  /** Counts the tries, if there is room for one. Gives what uncounts tries. @throws RateLimitedError */
+  count(tries: number, limit: number): (tries: number) => void {
+    const now = this.#nowMs();
+    if (now >= this.#endsAtMs) [this.#endsAtMs, this.#tries] = [now + windowMs, 0];
+    const endsAtMs = this.#endsAtMs;
+    if (this.#tries >= limit) throw tooManyMisses(endsAtMs - now);
+    this.#tries += tries;
+    return (uncounted) => {
+      if (endsAtMs === this.#endsAtMs) this.#tries -= uncounted;
+    };
+  }
+}
+
 const nothing: Held = { window: '', limit: 0, endsAtMs: -Infinity, keeps: 0, places: 0 };
 
-/** The places of one application in this process. Only the counter decides: a lost place stays counted until its window ends. */
+/** The places of one application in this process. The counter decides, up to the limit of the process: a lost place stays counted until its window ends. */
 class Places {
   readonly #applicationId: string;
   readonly #counter: MissCounter;
   readonly #nowMs: () => number;
+  readonly #own: OwnMinute;
   #held = nothing;
   #taking: Promise<void> | undefined;
   #giving: Promise<void> | undefined;
@@ -73,10 +97,25 @@ class Places {
     this.#applicationId = applicationId;
     this.#counter = counter;
     this.#nowMs = nowMs;
+    this.#own = new OwnMinute(nowMs);
   }
 
-  /** Uses as many places of a window, and gives its name. Without tries it only requires that there is a place. @throws RateLimitedError */
-  async use(tries: number, limit: number): Promise<string> {
+  /** Uses as many places of a window, and gives what takes places back. Without tries it only requires that there is a place. @throws RateLimitedError */
+  async use(tries: number, limit: number): Promise<(places: number) => Promise<void>> {
+    const uncount = this.#own.count(tries, limit);
+    try {
+      const window = await this.#useShared(tries, limit);
+      return (places) => {
+        uncount(places);
+        return this.#unuse(places, window);
+      };
+    } catch (error) {
+      uncount(tries);
+      throw error;
+    }
+  }
+
+  async #useShared(tries: number, limit: number): Promise<string> {
     const needed = Math.max(1, tries);
     if (this.#held.limit !== limit || this.#isOver) await this.#take(needed, limit);
     while (this.#held.places < needed) await this.#take(needed, limit);
@@ -84,8 +123,7 @@ class Places {
     return this.#held.window;
   }
 
-  /** Takes back places that were used. */
-  async unuse(places: number, window: string): Promise<void> {
+  async #unuse(places: number, window: string): Promise<void> {
     if (window === this.#held.window) this.#held.places += places;
     await this.giveBack(this.#held.keeps);
   }
@@ -153,9 +191,8 @@ export function createMissLimit(options: MissLimitOptions = {}): MissLimit {
       const limit = limitOf(context);
       if (limit === 0) return { found: async () => undefined };
       const places = placesOf(context.principal.applicationId);
-      const window = await places.use(tries, limit);
-      if (countsHits(context)) return { found: async () => undefined };
-      return { found: (found) => places.unuse(found, window) };
+      const unuse = await places.use(tries, limit);
+      return { found: countsHits(context) ? async () => undefined : unuse };
     },
 
     async guess(context, isMiss, work) {
