@@ -57,6 +57,7 @@ export interface StatedGrants {
 
 export interface StatedApplication extends StatedGrants {
   readonly id: string;
+  readonly name: string;
   readonly type: string;
   /** The main key. Unset when it was deleted. */
   readonly keyHash: string | null | undefined;
@@ -85,6 +86,8 @@ export const applicationStatement = (application: StatedApplication): Statement 
     application.expiresAt ?? '',
     ...statedKeys(application),
   ],
+  // An administrator finds the application by its name, and gives it rights.
+  added: [application.name],
 });
 
 export interface StatedTenant {

@@ -1,5 +1,10 @@
 import { readHousekeepingProgress, type VaultOperator } from '@token-vault/command-service';
-import type { ProjectionAction, VaultOperations } from '@token-vault/contracts';
+import {
+  AlteredRecordError,
+  streams,
+  type ProjectionAction,
+  type VaultOperations,
+} from '@token-vault/contracts';
 import { readRotationState } from '@token-vault/crypto';
 import { startPosition, type EventStore } from '@token-vault/event-store';
 import { errorFields, type Logger } from '@token-vault/observability';
@@ -26,24 +31,40 @@ interface OperatorParts {
 /** A log that other applications share may begin with many events of theirs. */
 const mostEventsBeforeTenant = 10_000;
 
+/** @throws AlteredRecordError when the first creation of a tenant is not in the stream of that tenant */
+async function firstTenantOf(store: Pick<EventStore, 'readAll'>): Promise<string | undefined> {
+  let seen = 0;
+  for await (const { type, data, metadata, stream } of store.readAll(startPosition)) {
+    if (type === 'TenantCreated') {
+      const { tenant_id: tenantId } = data;
+      if (tenantId !== metadata.tenant_id || stream !== streams.tenant(tenantId))
+        throw new AlteredRecordError('tenant');
+      return tenantId;
+    }
+    if ((seen += 1) >= mostEventsBeforeTenant) break;
+  }
+  return undefined;
+}
+
+/** Which tenant is the first one is not signed. So a false answer, while an attacker has changed the log, lasts no longer. */
+const keptMs = 60_000;
+
 /**
  * The tenant that operates the vault: the one of the setting, else the first of the log. The log decides, because an attacker who changed a read
  * model could make any tenant the first one.
  */
 export function createOperatorTenant(
-  store: EventStore,
+  store: Pick<EventStore, 'readAll'>,
   setting: string | undefined,
+  nowMs = () => performance.now(),
 ): () => Promise<string | undefined> {
-  let first: string | undefined;
+  let kept: { readonly tenantId: string; readonly untilMs: number } | undefined;
   return async () => {
     if (setting !== undefined) return setting;
-    let seen = 0;
-    if (first === undefined)
-      for await (const { type, metadata } of store.readAll(startPosition)) {
-        if (type === 'TenantCreated') first = metadata.tenant_id;
-        if (first !== undefined || (seen += 1) >= mostEventsBeforeTenant) break;
-      }
-    return first;
+    if (kept && nowMs() < kept.untilMs) return kept.tenantId;
+    const tenantId = await firstTenantOf(store);
+    kept = tenantId === undefined ? undefined : { tenantId, untilMs: nowMs() + keptMs };
+    return tenantId;
   };
 }
 

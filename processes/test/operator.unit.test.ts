@@ -1,7 +1,7 @@
 import { eventRegistry, newEvent, newId, streams, TenantCreated } from '@token-vault/contracts';
-import type { EventStore } from '@token-vault/event-store';
+import { startPosition, type EventStore, type RecordedEvent } from '@token-vault/event-store';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { createOperatorTenant } from '../src/operator.ts';
 
 const [first, second] = [newId(), newId()];
@@ -30,6 +30,42 @@ it('the first tenant of the log operates the vault, not a later one', async () =
   expect(await operates()).toBe(first);
   await create(store, second);
   expect(await operates()).toBe(first);
+});
+
+describe('while an attacker has changed the log', () => {
+  async function twoTenants() {
+    const store = createMemoryEventStore({ registry: eventRegistry });
+    for (const tenantId of [first, second]) await create(store, tenantId);
+    const log = { nowMs: 0, events: [] as RecordedEvent[] };
+    for await (const event of store.readAll(startPosition)) log.events.push(event);
+    async function* readAll() {
+      yield* log.events;
+    }
+    return { log, operates: createOperatorTenant({ readAll }, undefined, () => log.nowMs) };
+  }
+
+  it.each<[string, (event: RecordedEvent) => object]>([
+    ['metadata', ({ metadata }) => ({ metadata: { ...metadata, tenant_id: second } })],
+    ['data', ({ data }) => ({ data: { ...data, tenant_id: second } })],
+    ['stream', () => ({ stream: streams.tenant(second) })],
+  ])('a first creation with the %s of another tenant makes none the operator', async (_what, change) => {
+    const { log, operates } = await twoTenants();
+    const honest = log.events;
+    log.events = honest.map((event) => ({ ...event, ...change(event) }));
+    await expect(operates()).rejects.toMatchObject({ code: 'record_altered' });
+    log.events = honest;
+    expect(await operates()).toBe(first);
+  });
+
+  it('a creation that was put first makes its tenant the operator for a minute at most', async () => {
+    const { log, operates } = await twoTenants();
+    const honest = log.events;
+    log.events = honest.toReversed();
+    expect(await operates()).toBe(second);
+    log.events = honest;
+    log.nowMs = 60_000;
+    expect(await operates()).toBe(first);
+  });
 });
 
 it('the tenant of VAULT_OPERATOR_TENANT operates the vault instead', async () => {

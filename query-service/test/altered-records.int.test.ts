@@ -116,6 +116,7 @@ it('applications are shown as they were stored', async () => {
 const grant = `[{"priority":1,"container":"/","transform":"reveal","permissions":["token:read"]}]`;
 
 it.each([
+  ['the name', `update application set name = 'x' where tenant_id = $1`],
   ['the rules', `update application set rules = '${grant}' where tenant_id = $1`],
   ['the permissions', `update application set permissions = '["token:update"]' where tenant_id = $1`],
   ['the type', `update application set type = 'management' where tenant_id = $1`],

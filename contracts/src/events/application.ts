@@ -35,13 +35,14 @@ export const ApplicationCreated = defineEvent(
     expires_at: moment.optional(),
     signature,
   }),
-  // Version 3 allows `reason` and `break_glass` in rules, as do version 3 of the next event and version 4 of SessionAuthorized.
-  [unchanged, unchanged],
+  // Version 3 allows `reason` and `break_glass` in rules, as do version 3 of the next event and version 4 of SessionAuthorized. The last version
+  // of each signed event of an application may carry a signature of form 2.
+  [unchanged, unchanged, unchanged],
 );
 export const ApplicationUpdated = defineEvent(
   'ApplicationUpdated',
   z.object({ application_id: applicationId, name: z.string(), ...granted, signature }),
-  [unchanged, unchanged],
+  [unchanged, unchanged, unchanged],
 );
 /** A key other than the main key. */
 const recordedKey = z.object({
@@ -64,7 +65,7 @@ export const ApplicationKeyRegenerated = defineEvent(
     kept_key_hash: keyHash.optional(),
     signature,
   }),
-  [unchanged, unchanged],
+  [unchanged, unchanged, unchanged],
 );
 /** The application got another key. `keys` has all keys except the main key, after the change. */
 export const ApplicationKeyAdded = defineEvent(
@@ -76,6 +77,7 @@ export const ApplicationKeyAdded = defineEvent(
     keys: storedKeys,
     signature,
   }),
+  [unchanged],
 );
 /** A key was deleted. `keys` has all keys except the main key, after the change. */
 export const ApplicationKeyDeleted = defineEvent(
@@ -88,11 +90,13 @@ export const ApplicationKeyDeleted = defineEvent(
     keys: storedKeys,
     signature,
   }),
+  [unchanged],
 );
 /** Signs an application of a release that did not sign applications, in its present state. */
 export const ApplicationSigned = defineEvent(
   'ApplicationSigned',
   z.object({ application_id: applicationId, signature: requiredSignature }),
+  [unchanged],
 );
 export const ApplicationDeleted = defineEvent(
   'ApplicationDeleted',

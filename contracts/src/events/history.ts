@@ -114,4 +114,12 @@ export const eventHistory: readonly (readonly string[])[] = [
   ['SessionOpened.v3'],
   ['TokenCreated.v4', 'TokenUpdated.v4', 'TokenSigned.v2', 'TokenCvcPurged.v3'],
   ['ReactorInvoked.v5', 'ReactorInvocationSigned.v2'],
+  [
+    'ApplicationCreated.v4',
+    'ApplicationUpdated.v4',
+    'ApplicationKeyRegenerated.v4',
+    'ApplicationKeyAdded.v2',
+    'ApplicationKeyDeleted.v2',
+    'ApplicationSigned.v2',
+  ],
 ];

@@ -33,6 +33,7 @@ interface GrantRow extends TenantRow {
 
 export interface ApplicationRow extends GrantRow {
   readonly kind: Extract<ActorKind, 'application'>;
+  readonly name: string;
   readonly type: ApplicationType;
   /** The main key. Null when it was deleted. */
   readonly key_hash: string | null;
@@ -85,7 +86,7 @@ const t = aliased('tenants', 'tenant', 't');
 const tenantColumns = `${t.id} as tenant_id, ${t.plan}, ${t.settings}, ${t.accepts_unsigned},
   ${t.signature} as tenant_signature`;
 const applicationColumns = `${a.id}, ${a.key_hash}, ${a.permissions}, ${a.rules}, ${a.expires_at_text}, ${a.signature},
-  ${a.type}, ${a.key_id}, ${a.keys}`;
+  ${a.type}, ${a.key_id}, ${a.keys}, ${a.name}`;
 
 const fromApplications = (where: string): string => `
       from ${a.source}
@@ -95,7 +96,7 @@ const fromApplications = (where: string): string => `
 /** Authorised sessions only: an unauthorised session has no rights. */
 const sessions = (where: string): string => `
     select 'session' as kind, ${s.id}, ${s.key_hash}, ${s.permissions}, ${s.rules}, ${s.expires_at_text}, ${s.signature},
-           null::text as type, null::uuid as key_id, null::jsonb as keys, ${s.application_id}, ${s.authorized_by},
+           null::text as type, null::uuid as key_id, null::jsonb as keys, null::text as name, ${s.application_id}, ${s.authorized_by},
            ${s.opener_key_hash}, ${s.authorizer_key_hash}, ${tenantColumns}
       from ${s.source}
       join ${t.source} on ${t.id} = ${s.tenant_id} and not ${t.is_deleted}

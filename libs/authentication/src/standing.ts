@@ -110,10 +110,9 @@ export function requireTenant(checking: Checking, row: TenantRow): Promise<void>
 }
 
 export function requireApplication(checking: Checking, row: ApplicationRow): Promise<void> {
-  const { id, type, key_hash: keyHash, key_id: keyId, keys, permissions, rules } = row;
-  const expiresAt = row.expires_at_text;
-  const statement = applicationStatement({ id, type, keyHash, keyId, keys, permissions, rules, expiresAt });
-  return requireStanding(checking, statement, row.signature, streams.application(row.tenant_id, id));
+  const { key_hash: keyHash, key_id: keyId, expires_at_text: expiresAt } = row;
+  const statement = applicationStatement({ ...row, keyHash, keyId, expiresAt });
+  return requireStanding(checking, statement, row.signature, streams.application(row.tenant_id, row.id));
 }
 
 export function requireSession(checking: Checking, row: SessionRow): Promise<void> {

@@ -23,6 +23,7 @@ describe('a row that differs from the row that the vault wrote', () => {
   it.each([
     ['permissions', `update rm_applications.application set permissions = '["token:read","token:use"]'`],
     ['rules', `update rm_applications.application set rules = '[]'`],
+    ['name', `update rm_applications.application set name = 'Payments'`],
     ['type', `update rm_applications.application set type = 'public'`],
     ['expiry', `update rm_applications.application set expires_at_text = '2031-01-01T00:00:00Z'`],
     ['plan', `update rm_tenants.tenant set plan = 'enterprise'`],

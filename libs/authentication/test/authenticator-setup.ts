@@ -28,7 +28,11 @@ const own: Application = { tenant: tenantId, id: applicationId, key };
 const signed = ({ tenant, id, key: ofIt }: Application, expiresAt?: string, revision = 0) => {
   const keys = { keyHash: hashApiKey(ofIt), keyId: null, keys: [] };
   const grants = { permissions: ['token:read'], rules, expiresAt };
-  return macOf(applicationStatement({ id, type: 'private', ...keys, ...grants }), revision, tenant);
+  return macOf(
+    applicationStatement({ id, name: 'Backend', type: 'private', ...keys, ...grants }),
+    revision,
+    tenant,
+  );
 };
 export const signedApplication = (expiresAt?: string, revision = 0) => signed(own, expiresAt, revision);
 

@@ -23,7 +23,14 @@ const hashes = {
     signature === macOf(statement, Number(signature?.split('.')[1])),
 };
 const signedWith = (keys: readonly object[], revision = 1) => {
-  const stated = { id: applicationId, type: 'private', keyHash: hashApiKey(key), keyId: null, keys };
+  const stated = {
+    id: applicationId,
+    name: 'Backend',
+    type: 'private',
+    keyHash: hashApiKey(key),
+    keyId: null,
+    keys,
+  };
   const granted = { permissions: ['token:read'], rules: [], expiresAt: null };
   return macOf(applicationStatement({ ...stated, ...granted }), revision);
 };

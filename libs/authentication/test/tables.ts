@@ -6,7 +6,7 @@ import { createTestPool } from '@token-vault/test-support';
 export const schema = `
 create schema rm_applications; create schema rm_tenants;
 create table rm_applications.application (id uuid primary key, tenant_id uuid, type text, key_hash text unique,
-  permissions jsonb, rules jsonb, expires_at_text text, signature text, key_id uuid, keys jsonb not null default '[]');
+  permissions jsonb, rules jsonb, expires_at_text text, signature text, key_id uuid, keys jsonb not null default '[]', name text not null default 'Backend');
 create table rm_applications.application_key (key_hash text primary key, tenant_id uuid, application_id uuid, reason text);
 create table rm_applications.session (id uuid primary key, tenant_id uuid, application_id uuid, key_hash text unique,
   permissions jsonb, rules jsonb, expires_at_text text, is_authorized boolean, authorized_by uuid, signature text,
