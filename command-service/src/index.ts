@@ -46,6 +46,7 @@ export { createInvocationOutcomes, type InvocationOutcomes } from './invocations
 export { createTokenUse, type TokenUse } from './invocations/token-use.ts';
 export { createProxyFinder, type ProxyFinder } from './proxies/load.ts';
 export { createApplicationReplay } from './applications/replay.ts';
+export { createDecisionOnOutputs } from './tokens/outputs.ts';
 export { createTokenReplay } from './tokens/replay.ts';
 export { createSeenTokens } from './tokens/seen.ts';
 export type { CodeCheck, CompileCode } from './reactors/code-check.ts';

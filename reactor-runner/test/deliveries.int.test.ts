@@ -5,7 +5,8 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { EgressError, type EgressFetch, type EgressRequest } from '@token-vault/egress';
 import { runnerEvent, type Invocation } from '../src/runs/invocation.ts';
 import type { DeliveryRights } from '../src/runs/invoker.ts';
-import { Deliveries } from '../src/webhooks/deliver.ts';
+import type { DecisionOnOutputs } from '../src/runs/ports.ts';
+import { Deliveries, type DeliveryDependencies } from '../src/webhooks/deliver.ts';
 import { invoker, nothingSeen, tenantId, useRunnerFixture, type RunnerFixture } from './runner-fixture.ts';
 
 const url = 'https://receiver.example/hook';
@@ -24,7 +25,7 @@ beforeEach(async () => {
 
 function deliveries(
   respond: (count: number) => ReturnType<EgressFetch>,
-  rights: Partial<DeliveryRights> = {},
+  rights: Partial<DeliveryDependencies> = {},
 ): Deliveries {
   const fetch: EgressFetch = (request) => {
     requests.push(request);
@@ -202,6 +203,33 @@ describe('a delivery', () => {
         data: { entity_type: 'card', entity_id: 'tok', permission: 'token:read', operation: 'react' },
         metadata: { actor: lacking.actor },
       },
+      { type: 'WebhookDelivered' },
+    ]);
+  });
+
+  it('is made by the next attempt when the tokens of the output are shown in another way once the connection is there', async () => {
+    let decisions = 0;
+    const decisionOnOutputs: DecisionOnOutputs = async () => () => {
+      decisions += 1;
+      const shown = decisions === 1 ? 'more' : 'less';
+      return { shown, value: async () => shown, record: async () => undefined };
+    };
+    const sent: string[] = [];
+    const receiver = deliveries(() => answer(204), {
+      decisionOnOutputs,
+      async fetch({ permit, body }) {
+        await permit?.();
+        sent.push(Buffer.from(body ?? '').toString());
+        return answer(204);
+      },
+    });
+    await receiver.deliver(tenantId, invocation.id);
+    expect(sent).toEqual([]);
+    fixture.clock.advance(60_000);
+    await receiver.deliver(tenantId, invocation.id);
+    expect(sent).toEqual(['"less"']);
+    expect((await fixture.eventsOf(invocation)).slice(-2)).toMatchObject([
+      { type: 'WebhookAttemptFailed', data: { reason: 'outputs-changed' } },
       { type: 'WebhookDelivered' },
     ]);
   });

@@ -38,7 +38,7 @@ import { createMemoryEventStore } from '@token-vault/event-store/memory';
 import { silentLogger } from '@token-vault/observability';
 import { createTestDatabase, createTestPool, manualClock, type ManualClock } from '@token-vault/test-support';
 import { beforeEach } from 'vitest';
-import type { DecisionOnSeen } from '../src/runs/ports.ts';
+import type { DecisionOnOutputs, DecisionOnSeen } from '../src/runs/ports.ts';
 import { readHistory, type Invocation, type InvocationHistory } from '../src/runs/invocation.ts';
 import { Runs, type RunDependencies } from '../src/runs/run.ts';
 import type { RunRequest, RunOutcome } from '../src/sandbox/index.ts';
@@ -51,6 +51,8 @@ type Changes = Partial<Omit<DataOf<'ReactorInvoked'>, 'parents'>> & {
 };
 
 export interface RunnerFixture {
+  /** Shows results as they were stored. */
+  readonly decisionOnOutputs: DecisionOnOutputs;
   readonly store: EventStore;
   readonly keyRing: KeyRing;
   readonly clock: ManualClock;
@@ -98,6 +100,15 @@ export const nothingSeen: DecisionOnSeen = async () => async () => ({
   refusal: undefined,
   record: async () => undefined,
 });
+
+/** No run has made tokens. */
+const nothingMade: DecisionOnOutputs =
+  async ({ value }) =>
+  () => ({
+    shown: [],
+    value: async () => value,
+    record: async () => undefined,
+  });
 
 /** Every invoker may still use all tokens. */
 export const invoker = (ofTenant: string, actor: Actor): Principal => ({
@@ -218,6 +229,7 @@ export async function createRunnerFixture(): Promise<RunnerFixture> {
   const store = createMemoryEventStore({ registry: eventRegistry });
   const reactorId = await writeReactor(store, keyRing, clock.now());
   const fixture: RunnerFixture = {
+    decisionOnOutputs: nothingMade,
     store,
     keyRing,
     altered,

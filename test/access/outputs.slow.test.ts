@@ -1,4 +1,10 @@
+import type { Token } from '@token-vault/contracts';
+import { waitUntil } from '@token-vault/test-support';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { startReceiver } from '../e2e/receiver.ts';
+import { repeatable } from '../world/repeats.ts';
+import { permissions, rule } from '../world/rules.ts';
+import { makeSession } from '../world/sessions.ts';
 import { functionOf, useVault, type Caller } from '../world/vault.ts';
 
 /**
@@ -8,13 +14,15 @@ import { functionOf, useVault, type Caller } from '../world/vault.ts';
 const vault = useVault();
 const secret = '493827165038';
 let tokenId: string;
+/** May do anything with every token. */
+let owner: Caller;
 let callers: Record<'uses' | 'uses and reads masked', Caller>;
 
 beforeAll(async () => {
   await vault.setTenant({ fingerprint_tokens: 'true' });
-  const writer = await vault.makeApplication({ permissions: ['token:create'] });
+  owner = await vault.makeApplication({ rules: [rule({ permissions: [...permissions, 'token:delete'] })] });
   const body = { type: 'token', data: secret };
-  tokenId = (await writer.client.expect<{ id: string }>(201, 'POST', '/tokens', { body })).body.id;
+  tokenId = (await owner.client.expect<{ id: string }>(201, 'POST', '/tokens', { body })).body.id;
   callers = {
     uses: await vault.makeApplication({ permissions: ['token:use'] }),
     'uses and reads masked': await vault.makeApplication({ permissions: ['token:use', 'token:read'] }),
@@ -127,4 +135,146 @@ it('code copies a token with its mask', async () => {
     { body },
   );
   expect(answer.raw?.mask).toBe(original.mask);
+});
+
+const account = `return { tokenize: { type: 'us_bank_account_number', data: args.a } };`;
+const using = rule({ permissions: ['token:use'], priority: 9 });
+const reading = (changes: object = {}) =>
+  rule({ permissions: ['token:read'], transform: 'mask', ...changes });
+
+/** What the receiver is sent at once, and again after the change. */
+async function deliveredAgain<Body>(
+  by: Caller,
+  reactorId: string,
+  change: (first: Body) => Promise<unknown>,
+) {
+  const receiver = await startReceiver();
+  receiver.plan(500);
+  const body = { args: { a: `{{ ${tokenId} | slice: 0, 4 }}` }, callback_url: receiver.url };
+  const { headers } = await by.client.expect(202, 'POST', `/reactors/${reactorId}/react`, { body });
+  const sent = (nth: number) =>
+    waitUntil(async () => receiver.deliveries[nth - 1]?.text, { timeoutMs: 15_000, what: `delivery ${nth}` });
+  const first = JSON.parse(await sent(1)) as Body;
+  await change(first);
+  await vault.manager.expect(202, 'POST', `/invocations/${headers.get('svc-invocation-id')}/redeliver`);
+  const second = JSON.parse(await sent(2)) as Body;
+  await receiver.close();
+  return [first, second] as const;
+}
+
+interface Changed {
+  readonly id: string;
+  readonly grant: (...rules: readonly object[]) => Promise<unknown>;
+}
+const patched = (id: string, body: object) => owner.client.expect(200, 'PATCH', `/tokens/${id}`, { body });
+
+const withdraw = ({ grant }: Changed) => grant(using);
+const changes: readonly (readonly [name: string, change: (of: Changed) => Promise<unknown>])[] = [
+  ['nothing', async () => undefined],
+  ['the right to read is withdrawn', withdraw],
+  ['the right to read is narrowed', ({ grant }) => grant(reading({ container: '/general/' }), using)],
+  ['a reason is required', ({ grant }) => grant(reading({ reason: 'required' }), using)],
+  ['the rule is redact', ({ grant }) => grant(reading({ transform: 'redact' }), using)],
+  ['others move the token', ({ id }) => patched(id, { containers: ['/elsewhere/'] })],
+  ['others remove its mask', ({ id }) => patched(id, { mask: null })],
+];
+const readable = reading({ container: '/bank/' });
+
+const authorizedBy = async (authorizer: Caller): Promise<Caller> => {
+  const collector = await vault.makeApplication({ type: 'public', permissions: ['token:create'] });
+  const granted = { permissions: ['token:read', 'token:use'] };
+  return { ...authorizer, client: await makeSession(collector.client, authorizer.client, granted) };
+};
+
+/** The caller has the rights of an application, which the change may narrow. */
+async function comparedWithRequest(
+  change: (of: Changed) => Promise<unknown>,
+  callerOf: (application: Caller) => Promise<Caller>,
+) {
+  const application = await vault.makeApplication({ rules: [readable, using] });
+  const caller = await callerOf(application);
+  const grant = (...rules: readonly object[]) =>
+    vault.manager.expect(200, 'PUT', application.path, { body: { name: 'a', rules } });
+  const reactorId = await vault.makeReactor(functionOf(account));
+  const [first, second] = await deliveredAgain<{ tokens: Token }>(caller, reactorId, ({ tokens }) =>
+    change({ id: tokens.id, grant }),
+  );
+  const { id, type, tenant_id, created_by, created_at } = first.tokens;
+  const logged = await vault.logOf({ entity_id: id, operation: 'read' });
+  const { status, body } = await caller.client.request<Token>('GET', `/tokens/${id}`);
+  const expected = status === 200 ? body : { id, type, tenant_id, created_by, created_at };
+  return { first: first.tokens, second: second.tokens, expected, logged };
+}
+
+describe('an output that is delivered again', () => {
+  it.concurrent.each([
+    ...changes.map(([name, change]) => [name, change, async (of: Caller) => of] as const),
+    ['the authorizer of a session has no right to read', withdraw, authorizedBy] as const,
+  ])('is shown as a request would show it, and is in the log: %s', async (name, change, callerOf) => {
+    const { first, second, expected, logged } = await comparedWithRequest(change, callerOf);
+    const fingerprint = expect.any(String) as string;
+    expect(first).toMatchObject({ data: secret.slice(0, 4), fingerprint });
+    expect(second).toEqual(expected);
+    expect('data' in second).toBe(name === 'nothing');
+    expect(logged.map(({ transform, request }) => [transform, request])).toEqual([
+      [name === 'nothing' ? 'mask' : 'redact', 'react'],
+      ['mask', 'react'],
+    ]);
+  });
+});
+
+it('of an output that is gone a delivery shows that it was there, and the rest of the result', async () => {
+  const caller = callers['uses and reads masked'];
+  const id = await vault.makeReactor(functionOf(account.replace('return {', "return { raw: 'done',")));
+  const [first, second] = await deliveredAgain<{ tokens: Token }>(caller, id, ({ tokens }) =>
+    owner.client.expect(204, 'DELETE', `/tokens/${tokens.id}`),
+  );
+  const { type, tenant_id, created_by, created_at } = first.tokens;
+  const tokens = { id: first.tokens.id, type, tenant_id, created_by, created_at };
+  expect(second).toEqual({ raw: 'done', tokens });
+});
+
+describe('what an output showed before the right to read was withdrawn', () => {
+  const duplicate = `return { tokenize: { type: 'token', data: args.a, deduplicate_token: true } };`;
+  const inner = async (reader: Caller) => {
+    const id = await vault.makeReactor(functionOf(account));
+    const code = `return { raw: (await svc.reactors.react('${id}', { args })).tokens };`;
+    return vault.makeReactor(functionOf(code), { application: reader });
+  };
+  const withdrawFrom =
+    ({ path }: Caller) =>
+    async () => {
+      await vault.manager.expect(200, 'PUT', path, { body: { name: 'a', permissions: ['token:use'] } });
+    };
+  const newReader = () => vault.makeApplication({ permissions: ['token:use', 'token:read'] });
+
+  it('is shown neither again nor in a delivery when other code asked for it', async () => {
+    const reader = await newReader();
+    const id = await inner(reader);
+    const args = { a: `{{ ${tokenId} | slice: 0, 4 }}` };
+    const again = repeatable<{ raw: Token }>(callers.uses.client, 'POST', `/reactors/${id}/react`, { args });
+    expect((await again()).body.raw.data).toBe(secret.slice(0, 4));
+    const [first, second] = await deliveredAgain<{ raw: Token }>(callers.uses, id, withdrawFrom(reader));
+    expect(first.raw.data).toBe(secret.slice(0, 4));
+    expect(second).toMatchObject({ status: 403, detail: 'Forbidden' });
+    expect(JSON.stringify(second)).not.toContain(first.raw.id);
+    expect((await again()).status).toBe(403);
+  });
+
+  it('is shown neither again nor in a delivery of a token that was there', async () => {
+    const reader = await newReader();
+    const data = secret.slice(0, 4);
+    const body = { type: 'token', data, deduplicate_token: true };
+    const { id } = (await owner.client.expect<Token>(201, 'POST', '/tokens', { body })).body;
+    const reactorId = await vault.makeReactor(functionOf(duplicate));
+    const path = `/reactors/${reactorId}/react`;
+    const args = { a: `{{ ${tokenId} | slice: 0, 4 }}` };
+    const again = repeatable<{ tokens: Token }>(reader.client, 'POST', path, { args });
+    expect((await again()).body.tokens).toMatchObject({ id, containers: expect.any(Array) as string[] });
+    const [first, second] = await deliveredAgain<{ tokens: Token }>(reader, reactorId, withdrawFrom(reader));
+    expect(first.tokens).toMatchObject({ id, fingerprint: expect.any(String) as string });
+    const { type, tenant_id } = first.tokens;
+    expect(second.tokens).toEqual({ id, type, tenant_id });
+    expect((await again()).status).toBe(403);
+  });
 });

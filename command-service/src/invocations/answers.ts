@@ -18,9 +18,9 @@ import {
   DataDependentError,
   type Answer,
   type AnswerToken,
-  type Path,
   type RequestContext,
 } from '@token-vault/operations';
+import { outputTokensOf } from '../tokens/outputs.ts';
 import type { DecisionOnSeen } from '../tokens/seen.ts';
 import type { RefuseOwner } from './code-owner.ts';
 import type { OutcomeEvent } from './state.ts';
@@ -65,18 +65,14 @@ async function openOutcome(
 }
 
 /**
- * Finds the tokens in the output of a reactor, where the answer holds a whole token. The search ends at the greatest
- * depth of an answer.
+ * The tokens of the output: a repeat shows each in its present state. Code that asked for the run is decided by how it was shown them. Of a
+ * duplicate the answer has some fields, which the right to read it decides.
  */
-function outputTokens(value: Json | undefined, tenantId: string, at: Path): AnswerToken[] {
-  if (value === null || typeof value !== 'object') return [];
-  if (Array.isArray(value))
-    return value.flatMap((item, index) => outputTokens(item, tenantId, [...at, index]));
-  const { id, created_at: createdAt } = value;
-  if (typeof id === 'string' && typeof createdAt === 'string' && value.tenant_id === tenantId)
-    return [{ id, createdAt, at, by: 'output' }];
-  return Object.entries(value).flatMap(([name, item]) => outputTokens(item, tenantId, [...at, name]));
-}
+const entriesOfOutput = (content: OutcomeContent, tenantId: string): readonly AnswerToken[] =>
+  outputTokensOf(content, tenantId).flatMap(({ id, createdAt, at, isWhole, shown }): AnswerToken[] => {
+    if (isWhole) return [{ id, createdAt, at, by: 'output', shown }];
+    return shown ? [{ id, createdAt, by: 'seen', shown }] : [];
+  });
 
 /** The entry by which the run itself decides: whether the reactor is there, and has kept its application. */
 const runOf = ({ reactorId, reactorRevision, since }: Asked & Pick<Ended, 'since'>): AnswerToken => ({
@@ -94,12 +90,11 @@ const runOf = ({ reactorId, reactorRevision, since }: Asked & Pick<Ended, 'since
 function tokensOf(
   event: OutcomeEvent,
   asked: Asked & Pick<Ended, 'since'>,
-  { value, seen, used = [], isSeenComplete, cvcEndsAt }: OutcomeContent,
+  content: OutcomeContent,
   usedTokenIds: readonly string[],
 ) {
+  const { seen, used = [], isSeenComplete, cvcEndsAt } = content;
   const { occurred_at: asOf } = event.metadata;
-  const body = event.type === 'ReactorSucceeded' ? value : undefined;
-  const made = (body as { tokens?: Json } | null | undefined)?.tokens;
   const madeAt = new Map(used.map(({ id, createdAt }) => [id, createdAt]));
   const tokens: AnswerToken[] = [
     ...usedTokenIds.map((id) => ({ id, createdAt: madeAt.get(id), by: 'use' as const, asOf, cvcEndsAt })),
@@ -108,7 +103,7 @@ function tokensOf(
         ? { id, by: 'ran' as const, shown }
         : { id, createdAt, by: 'seen' as const, asOf, cvcEndsAt, shown },
     ),
-    ...outputTokens(made, asked.tenantId, ['tokens']),
+    ...entriesOfOutput(content, asked.tenantId),
     runOf(asked),
   ];
   const endsAtMs = cvcEndsAt === undefined ? Infinity : Date.parse(cvcEndsAt);

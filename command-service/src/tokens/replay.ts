@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { decideTokenAccess, refusalText, shownBy } from '@token-vault/access';
+import { decideTokenAccess, refusalText } from '@token-vault/access';
 import {
   entityTypeOfToken,
   ForbiddenError,
@@ -7,7 +7,6 @@ import {
   TokensRead,
   type SeenToken,
   type Token,
-  type DataOf,
   type Transform,
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
@@ -22,17 +21,17 @@ import type {
   TokenFacts,
   TokenReplay,
 } from '@token-vault/operations';
-import { cvcEndOf, openToken, presentToken, type TokenDetails } from '@token-vault/tokens';
-import { expressionsOf } from '../dependencies.ts';
+import { cvcEndOf, presentToken, type TokenDetails } from '@token-vault/tokens';
 import { outsideTransaction } from '../transactions/context.ts';
 import { requireAccess } from './drafts.ts';
-import { transformWrittenData } from './written-data.ts';
 import { ExistingTokens } from './existing.ts';
 import { createTokenFinder, createTokensSinceFinder, type FindToken } from './find.ts';
 import { createOwnerDecision, type RefuseOwner } from '../invocations/code-owner.ts';
 import { createSeenTokens, shownNow, type FindActor } from './seen.ts';
 import { isExpired } from './state.ts';
-import { hiding, shownTo, withoutContent, withoutUnreadable, type Shown } from './shown.ts';
+import { shownOutput } from './outputs.ts';
+import { presentAs, type PresentingDependencies } from './presented.ts';
+import { hiding, readingOf, shownTo, withoutContent, type Shown } from './shown.ts';
 
 export interface TokenReplayDependencies {
   readonly store: EventStore;
@@ -89,7 +88,7 @@ function shownAgain({ token, details }: Found, context: RequestContext): Shown {
       throw new ForbiddenError(detail, { type: entityTypeOfToken(type), id });
     }
     case 'output':
-      return shownTo(context.principal, { id, containers }, 'mask');
+      return shownOutput(context.principal, details);
     case 'seen':
       return toldAgain({ token, details }, context);
     // `ExistingTokens` makes the answer of a duplicate.
@@ -99,16 +98,6 @@ function shownAgain({ token, details }: Found, context: RequestContext): Shown {
       return unshown;
   }
 }
-
-const readOf = (
-  { details }: Found,
-  { transform, isBreakGlass }: Shown,
-): DataOf<'TokensRead'>['tokens'][number] => ({
-  token_id: details.id,
-  token_type: details.type,
-  transform: shownBy(transform, details.content.mask !== undefined),
-  ...(isBreakGlass ? { break_glass: true } : {}),
-});
 
 /** A token that code of a reactor was shown, by the rights of the reactor's application. */
 function seenToken({ id, by, shown }: StoredToken): SeenToken[] {
@@ -168,7 +157,7 @@ async function recordRepeat(
   for (const { operation, belongs } of kinds) {
     const tokens = decided
       .filter(({ found }) => belongs(found.token))
-      .map(({ found, shown }) => readOf(found, shown));
+      .map(({ found, shown }) => readingOf(found.details, shown));
     if (tokens.length > 0) await audit.record(outsideTransaction(context), TokensRead, { operation, tokens });
   }
 }
@@ -189,7 +178,7 @@ async function refusalOfRun(
   return undefined;
 }
 
-interface Presenting extends Pick<TokenReplayDependencies, 'keyRing' | 'expressions'> {
+interface Presenting extends PresentingDependencies {
   readonly existing: ExistingTokens;
 }
 
@@ -200,19 +189,11 @@ async function present(
   shown: Shown,
   context: RequestContext,
 ): Promise<Token | undefined> {
-  const { keyRing, existing } = dependencies;
+  const { existing } = dependencies;
   if (token.at === undefined) return undefined;
   if (token.by === 'duplicate-of-create') return existing.showAgain(context, details, 'create');
   if (token.by === 'duplicate-of-update') return existing.showAgain(context, details, 'update');
-  const tenantId = context.principal.tenant.id;
-  const place = { tenantId, tokenId: details.id };
-  const data = await transformWrittenData(
-    expressionsOf(dependencies, context),
-    shown.transform,
-    details.content,
-    () => openToken(keyRing, place, details.content, context.now),
-  );
-  const present = withoutUnreadable(presentToken(tenantId, details, data), shown);
+  const present = await presentAs(dependencies, details, shown, context);
   // A further update would show its caller what others have written. A further create would not.
   return shown.isReadable || token.by === 'update' ? present : withoutContent(present);
 }

@@ -63,6 +63,17 @@ export const withoutContent = ({ id, type, tenant_id, created_by, created_at }: 
 export const withSeenFingerprint = (token: Token, principal: Principal): Token =>
   seesFingerprints(principal) ? token : { ...token, fingerprint: undefined };
 
+/** The reading of a token that is shown, as it is recorded. */
+export const readingOf = (
+  { id, type, content }: TokenDetails,
+  { transform, isBreakGlass }: Shown,
+): DataOf<'TokensRead'>['tokens'][number] => ({
+  token_id: id,
+  token_type: type,
+  transform: shownBy(transform, content.mask !== undefined),
+  ...(isBreakGlass ? { break_glass: true } : {}),
+});
+
 interface ShownToken {
   readonly operation: 'read' | 'deduplicate';
   readonly details: TokenDetails;

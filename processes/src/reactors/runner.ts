@@ -1,4 +1,9 @@
-import { createOwnerDecision, createSeenTokens, createTokenUse } from '@token-vault/command-service';
+import {
+  createDecisionOnOutputs,
+  createOwnerDecision,
+  createSeenTokens,
+  createTokenUse,
+} from '@token-vault/command-service';
 import { createEgressBroker } from '@token-vault/egress';
 import type { InvocationFeed } from '@token-vault/invocation-feed';
 import { countPending, startReactorRunner } from '@token-vault/reactor-runner';
@@ -43,6 +48,7 @@ export function openRunner(
     useNamed: (...named) => tokenUse.useNamed(...named),
     refuseOwner: createOwnerDecision({ store, keyRing, clock }),
     decisionOnSeen: createSeenTokens({ store, keyRing, clock, audit, findActor }),
+    decisionOnOutputs: createDecisionOnOutputs({ store, keyRing, clock, audit, expressions }),
     expressions,
     guess: guessesOf(parts),
     openTokens: (tokenIds, context) => tokenUse.open(tokenIds, context),

@@ -18,6 +18,7 @@ import type { Invocation } from './invocation.ts';
 import { contextFor } from './caller-context.ts';
 import { askedOf, nothingSeen, parentsOf, refusalOfRun, runOf } from './nesting.ts';
 import type {
+  DecisionOnOutputs,
   DecisionOnSeen,
   DecisionOnUse,
   FindInvoker,
@@ -25,6 +26,7 @@ import type {
   GuessAs,
   OpenedTokens,
   OpenTokens,
+  PresentResult,
   RefuseOwner,
   UseNamed,
 } from './ports.ts';
@@ -92,6 +94,11 @@ export interface DeliveryRights {
   readonly decisionOnUse: DecisionOnUse;
   readonly refuseOwner: RefuseOwner;
   readonly decisionOnSeen: DecisionOnSeen;
+}
+
+export interface ShowingRights extends DeliveryRights {
+  readonly keyRing: Pick<KeyRing, 'open'>;
+  readonly decisionOnOutputs: DecisionOnOutputs;
 }
 
 export interface NamedRights extends Pick<DeliveryRights, 'clock' | 'findInvoker'> {
@@ -245,23 +252,22 @@ type DecidedDelivery =
   | { readonly refused: RefusedDelivery }
   | {
       readonly refused: undefined;
-      readonly opened: OutcomeContent;
-      /** Records the readings. Must be durable before the result is sent. */
-      readonly record: () => Promise<void>;
+      /** `record` records all readings. */
+      readonly result: PresentResult;
     };
 
 /**
  * A delivery shows the result, maybe hours later. So the rights are decided again, as for the repeat of a synchronous
  * run (rules.md §2): the invoker must exist and be allowed to use the tokens of the arguments, and the applications of
  * reactors must be allowed to see the tokens that their code was shown. The same holds for the runs that this one is nested in. When a token
- * has ended before the delivery, its last state decides.
+ * has ended before the delivery, its last state decides. The tokens of the output are shown by the invoker's rights to read them.
  * A result that may hold tokens which are not named cannot be decided, so it is shown once, as the answer of a synchronous run is.
  * @param open opens the outcome; called when the invoker is allowed
  * @param isAgain whether there was an attempt before
  */
 export async function decideDelivery(
   invocation: Invocation,
-  rights: DeliveryRights & { readonly keyRing: Pick<KeyRing, 'open'> },
+  rights: ShowingRights,
   open: () => Promise<OutcomeContent>,
   isAgain: boolean,
 ): Promise<DecidedDelivery> {
@@ -276,19 +282,26 @@ export async function decideDelivery(
   const opened = await open();
   const cvcEndsAt = opened.cvcEndsAt === undefined ? undefined : new Date(opened.cvcEndsAt);
   const ended = runOf(invocation, { ...nothingSeen, cvcEndsAt });
-  const [decided, ofParents, { refusal }] = await rights.store.consistently(async (beforeRights) => {
-    const decideSeen = await rights.decisionOnSeen(opened.seen, new Date(run.since), refusedBy.context);
-    const decideParents = await decisionOnRuns(invocation, parents, rights);
-    const decideAgain = await decisionOnStanding(invocation, ended, rights);
-    // The rights are found last, those of the invoker a second time: reading the tokens may take long. The result may hold a cvc that ends meanwhile.
-    beforeRights();
-    return Promise.all([decideSeen(), decideParents(), decideAgain()]);
-  });
-  if (refusal) return refused(refusal);
+  const [decided, ofParents, standing, showOutputs] = await rights.store.consistently(
+    async (beforeRights) => {
+      const decideSeen = await rights.decisionOnSeen(opened.seen, new Date(run.since), refusedBy.context);
+      const decideParents = await decisionOnRuns(invocation, parents, rights);
+      const decideOutputs = await rights.decisionOnOutputs(opened, refusedBy.context);
+      const decideAgain = await decisionOnStanding(invocation, ended, rights);
+      // The rights are found last, those of the invoker a second time: reading the tokens may take long. The result may hold a cvc that ends meanwhile.
+      beforeRights();
+      const decisions = await Promise.all([decideSeen(), decideParents(), decideAgain()]);
+      return [...decisions, decideOutputs] as const;
+    },
+  );
+  if (standing.refusal) return refused(standing.refusal);
   if (ofParents.refusal) return refused(ofParents.refusal);
   const mayHoldOthers = mayHoldUnnamedTokens(opened) || parents.some((each) => !each.isSeenComplete);
   if (isAgain && mayHoldOthers) return refused(shownOnce(), 'token:read');
   if (decided.refusal) return refused(decided.refusal, 'token:read');
-  const record = () => ofParents.record().then(() => decided.record());
-  return { refused: undefined, opened, record };
+  const result = showOutputs(standing.context);
+  const record = async () => {
+    for (const each of [ofParents, decided, result]) await each.record();
+  };
+  return { refused: undefined, result: { ...result, record } };
 }

@@ -4,6 +4,8 @@ import type {
   Caused,
   CodeOwner,
   Json,
+  JsonInput,
+  OutcomeContent,
   VaultEvent,
   OperationId,
   ForbiddenError,
@@ -156,6 +158,25 @@ export type DecisionOnSeen = (
   since: Date,
   context: RequestContext,
 ) => Promise<() => Promise<{ readonly refusal: ForbiddenError | undefined; record(): Promise<void> }>>;
+
+/** A result as it may be shown at this moment. */
+export interface PresentResult {
+  /** Equal in a later decision when the tokens of the output are, and are shown, as they are now. */
+  readonly shown: unknown;
+  /** With the tokens of the output in their present state. */
+  value(): Promise<JsonInput>;
+  /** Records the readings; the result may be sent when it is done. */
+  record(): Promise<void>;
+}
+
+/**
+ * Reads the tokens that were made of the output of a run. Gives the function that decides how the invoker may be shown them now, by its rights
+ * to read them.
+ */
+export type DecisionOnOutputs = (
+  outcome: OutcomeContent,
+  context: RequestContext,
+) => Promise<(present: RequestContext) => PresentResult>;
 
 /** Runs an evaluation over data that the invoker may not see. Its errors count as misses. @throws RateLimitedError */
 export type Guess = <Result>(

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import {
   AlteredRecordError,
   allowedCustomHeaders,
@@ -28,12 +29,12 @@ import {
   type InvocationHistory,
   type OutcomeEvent,
 } from '../runs/invocation.ts';
-import { decideDelivery, type DeliveryRights, type RefusedDelivery } from '../runs/invoker.ts';
+import { decideDelivery, type RefusedDelivery, type ShowingRights } from '../runs/invoker.ts';
 import { forbidden } from '../runs/outcome.ts';
 import { retryAfter } from './schedule.ts';
 import { readTenantWebhooks, sendWebhook } from './send.ts';
 
-export interface DeliveryDependencies extends DeliveryRights {
+export interface DeliveryDependencies extends ShowingRights {
   readonly store: EventStore;
   readonly keyRing: KeyRing;
   readonly fetch: EgressFetch;
@@ -87,7 +88,11 @@ class DeliveryRefusedError extends Error {
   }
 }
 
+/** A token of the output is shown in another way than it was a moment before. The next attempt shows it so. */
+class OutputsChangedError extends Error {}
+
 const refusedReason = 'refused';
+const outputsChanged: Attempted = { reason: 'outputs-changed', isFinal: false };
 const altered: Attempted = { reason: 'record altered', isFinal: true };
 
 /** Delivers results of asynchronous invocations (rules.md §10). */
@@ -131,14 +136,17 @@ export class Deliveries {
       const open = () => this.#open(invocation, outcome);
       const decided = await decideDelivery(invocation, this.#dependencies, open, isAgain);
       if (decided.refused) throw new DeliveryRefusedError(decided.refused);
-      return decided;
+      return decided.result;
     };
     const send = async () => {
-      const { opened, record } = await requireAllowed();
-      await record();
-      const content = contentOf(invocation, outcome, opened.value);
+      const result = await requireAllowed();
+      await result.record();
+      const content = contentOf(invocation, outcome, await result.value());
       // A server may hold up the connection for seconds, so the rights are decided again when it is there.
-      return this.#send(invocation, content, async () => void (await requireAllowed()));
+      return this.#send(invocation, content, async () => {
+        const { shown } = await requireAllowed();
+        if (!isDeepStrictEqual(shown, result.shown)) throw new OutputsChangedError();
+      });
     };
     try {
       const reason = await send().catch((error: unknown) => {
@@ -151,6 +159,7 @@ export class Deliveries {
       return { reason, isFinal: reason === refusedReason, refused };
     } catch (error) {
       if (error instanceof EgressError) return { reason: error.code, isFinal: false, refused };
+      if (error instanceof OutputsChangedError) return outputsChanged;
       if (error instanceof KeyDestroyedError) return { reason: 'no longer kept', isFinal: true, refused };
       if (error instanceof SealBrokenError || error instanceof AlteredRecordError) return altered;
       throw error;
