@@ -226,9 +226,12 @@ export class ExpressionsBusyError extends UnavailableError {}
  */
 export class KnownOutcomeError extends UnavailableError {}
 
-/** 500: a stored record that decides about access is not what the vault signed. The vault does not use it. */
+/** Transactions are not signed, but their streams hold their own events alone. */
+export type RecordKind = Statement['kind'] | 'transaction';
+
+/** 500: a stored record that decides about access is not what the vault wrote. The vault does not use it. */
 export class AlteredRecordError extends DomainError {
-  constructor(kind: Statement['kind']) {
+  constructor(kind: RecordKind) {
     super('record_altered', `The stored record of the ${kind} is not as the vault wrote it; it was refused.`);
   }
 }

@@ -1,5 +1,5 @@
 import { keepIndexPlans } from '@token-vault/postgres';
-import { eventRegistry, onForeignEvent } from '@token-vault/contracts';
+import { eventRegistry, onAlteredLog } from '@token-vault/contracts';
 import { createKeyRing, dataKeyTable, type KeyRing } from '@token-vault/crypto';
 import { EventStoreAccessError, type EventStore } from '@token-vault/event-store';
 import { createPostgresEventStore, type PostgresEventStoreOptions } from '@token-vault/event-store/postgres';
@@ -149,7 +149,7 @@ export function openPool(
 export async function openKeyRing(context: ProcessContext, rootKeys: RootKeySources): Promise<KeyRing> {
   const pool = openPool(context, 'keys', 3, { onConnect: keepIndexPlans });
   const onAltered = observeAlterations(context.metrics, context.logger);
-  onForeignEvent(onAltered);
+  onAlteredLog(onAltered);
   return createKeyRing({
     pool,
     ...(await openRootKeys(rootKeys, pool)),

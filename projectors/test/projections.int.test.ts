@@ -52,6 +52,9 @@ describe('the read models', () => {
     const transactionId = '00000000-0000-4000-8000-0000000000c1';
     const enlisted = tokenDeleted('a', { transaction_id: transactionId });
     await vault.store.append(streamOf(tokenCreated('b')), [...copied, enlisted], 'any');
+    const own = { transaction_id: '00000000-0000-4000-8000-0000000000c2' };
+    await vault.append(tokenUpdated('a', { containers: ['/mine/'] }, own));
+    await vault.store.append(streamOf(tokenCreated('b')), [event('TransactionCommitted', own)], 'any');
     await vault.reached(
       await vault.append(event('TransactionCommitted', { transaction_id: transactionId }), tokenDeleted('b')),
     );

@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { requireOwnStream, type VaultEvent } from '@token-vault/contracts';
+import type { VaultEvent } from '@token-vault/contracts';
 import {
   noRevision,
+  readEntity,
   RevisionConflictError,
   type AppendResult,
   type EventStore,
@@ -46,8 +47,7 @@ export async function load<State>(
 ): Promise<Loaded<State>> {
   let state = decider.initialState;
   let revision = noRevision;
-  for await (const event of store.readStream(stream)) {
-    requireOwnStream(event, stream);
+  for await (const event of readEntity(store, stream)) {
     state = decider.evolve(state, event);
     revision = event.revision;
   }

@@ -1,6 +1,6 @@
-import { ProxyCreated, ProxyUpdated, requireOwnStream, streams } from '@token-vault/contracts';
+import { ProxyCreated, ProxyUpdated, revisionOf, streams } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
-import { noRevision, type EventStore } from '@token-vault/event-store';
+import { noRevision, readEntity, type EventStore } from '@token-vault/event-store';
 import { load } from '../aggregates/decider.ts';
 import { requireSigned } from '../aggregates/signing.ts';
 import { createConfigurations, type Configuration } from '../reactors/configuration.ts';
@@ -72,8 +72,7 @@ export function createProxyFinder({
       settingsRevision: noRevision,
     };
     let { state, revision, settingsRevision } = before;
-    for await (const event of store.readStream(stream, { from: before.revision + 1 })) {
-      requireOwnStream(event, stream);
+    for await (const event of readEntity(store, stream, { from: before.revision + 1 })) {
       state = proxyDecider.evolve(state, event);
       revision = event.revision;
       if (event.type === ProxyCreated.type || event.type === ProxyUpdated.type) settingsRevision = revision;
@@ -81,8 +80,11 @@ export function createProxyFinder({
     const details = requireActive(state);
     if (revision !== before.revision) {
       requireSigned(proxySigner, state, await keyRing.hashes(tenantId));
-      if (known.size >= keptStates) known.clear();
-      known.set(stream, { state, revision, settingsRevision });
+      // An event without a signature may stand where an attacker hides another one for a moment.
+      if (revisionOf(proxySigner.signatureOf(state)) === revision) {
+        if (known.size >= keptStates) known.clear();
+        known.set(stream, { state, revision, settingsRevision });
+      }
     }
     const configuration = async () =>
       (await configurations.open(tenantId, id, details.configuration)).expose();

@@ -1,7 +1,8 @@
-import { requireOwnStream, streams } from '@token-vault/contracts';
+import { refuseAltered, streams } from '@token-vault/contracts';
 import {
   comparePositions,
   noRevision,
+  readEntity,
   type EventStore,
   type Position,
   type RecordedEvent,
@@ -64,6 +65,8 @@ function createLookup(outcomes: Pick<TransactionOutcomes, 'endIfOver'>, tenantId
   const seen = new Map<string, TransactionState>();
   return async (transactionId: string): Promise<TransactionState> => {
     const state = seen.get(transactionId) ?? (await outcomes.endIfOver(tenantId, transactionId));
+    // A transaction is opened before a token is written in it. An attacker who names one that never was would hide the event.
+    if (state.kind === 'absent') refuseAltered('token', tenantId);
     seen.set(transactionId, state);
     return state;
   };
@@ -120,8 +123,7 @@ export async function readTokenHistory(
     const maxCount = pieceSizes[Math.min(piece, pieceSizes.length - 1)] ?? 1;
     const range = { backwards: true, maxCount, ...(from === undefined ? {} : { from }) };
     from = noRevision;
-    for await (const event of store.readStream(stream, range)) {
-      requireOwnStream(event, stream);
+    for await (const event of readEntity(store, stream, range)) {
       reading.last ??= event;
       from = await look(reading, event, transactionOf, reader);
       if (from !== event.revision - 1) break;

@@ -1,5 +1,5 @@
 import { streams, type VaultEvent } from '@token-vault/contracts';
-import { noRevision, type EventStore, type RecordedEvent } from '@token-vault/event-store';
+import { noRevision, readEntity, type EventStore, type RecordedEvent } from '@token-vault/event-store';
 import type { Clock, RequestContext } from '@token-vault/operations';
 import { change } from '../aggregates/decider.ts';
 import { systemContext } from '../aggregates/system-context.ts';
@@ -55,7 +55,7 @@ class KnownTransactions {
 
   async read(stream: string): Promise<Known> {
     const known = this.#known.get(stream) ?? { ...unread };
-    for await (const event of this.#store.readStream(stream, { from: known.revision + 1 })) {
+    for await (const event of readEntity(this.#store, stream, { from: known.revision + 1 })) {
       apply(known, event);
     }
     if (known.revision !== noRevision) this.#keep(stream, known);

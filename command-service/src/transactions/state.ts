@@ -62,13 +62,14 @@ function enlist(
     firstExpiry.ms = Math.min(firstExpiry.ms, Date.parse(data.token_expires_at));
 }
 
-// The first end counts, as it does for the read models: an end that is added to the log later changes nothing.
+// The first opening and the first end count, as they do for the read models. A write that is enlisted after the end only has its keys destroyed.
 const dropped = (state: TransactionState): TransactionState =>
   state.kind === 'open' ? { ...state, kind: 'dropped' } : state;
 
 /** Changes the list and the map in place, so a state may be folded only once. */
 export const evolve = evolveBy<TransactionState, TypeIn<typeof transactionEvents>>({
-  TransactionOpened(_before, event) {
+  TransactionOpened(before, event) {
+    if (before.kind !== 'absent') return before;
     const { expires_at: expiresAt, key_hash: keyHash } = event.data;
     const { actor, occurred_at: createdAt } = event.metadata;
     const nothing = {

@@ -69,6 +69,30 @@ it('a proxy whose stream has the events of another is neither used nor changed',
   await expect(patch(other, { name: 'x' })).rejects.toMatchObject(altered);
 });
 
+describe('the deletion of a key that an attacker hides in the log for a moment', () => {
+  it.each([
+    ['TokensRead', { operation: 'read', tokens: [] }],
+    ['KeysAbandoned', { entity: 'proxy', abandoned_key_ids: [] }],
+  ])('counts as soon as it is back, hidden by %s', async (type, data) => {
+    const { id } = await withApplication();
+    const { id: key_id } = await addKey(id);
+    await call('deleteProxyKey', { params: { id, key_id } });
+    const last = (await eventsOf(id)).at(-1)?.id;
+    let isHidden = true;
+    const store: TestVault['log'] = {
+      ...vault.log,
+      async *readStream(...range) {
+        for await (const event of vault.log.readStream(...range))
+          yield isHidden && event.id === last ? ({ ...event, type, data } as unknown as typeof event) : event;
+      },
+    };
+    const find = createProxyFinder({ store, keyRing: vault.keyRing });
+    await find(manager.tenant.id, id).catch(() => undefined);
+    isHidden = false;
+    expect((await find(manager.tenant.id, id)).details.keys).toEqual([]);
+  });
+});
+
 describe('a created proxy', () => {
   it('is answered with all its fields, its destination in one form', async () => {
     const { id, name, type } = application;

@@ -102,6 +102,42 @@ it('every change of a token is signed at its own place', async () => {
   await expect(vault.update('card', { containers: ['/c/'] })).resolves.toBeDefined();
 });
 
+/** The log in which an attacker has changed the newest event of the token. */
+async function alteredLog(change: (event: RecordedEvent) => RecordedEvent): Promise<TestVault['log']> {
+  const newest = (await vault.events(streams.token(vault.principal.tenant.id, 'tok'))).at(-1);
+  return {
+    ...vault.log,
+    async *readStream(...range) {
+      for await (const event of vault.log.readStream(...range))
+        yield event.id === newest?.id ? change(event) : event;
+    },
+  };
+}
+
+const asReading = (event: RecordedEvent): RecordedEvent => ({
+  ...event,
+  type: 'TokensRead',
+  data: { operation: 'read', tokens: [] },
+});
+
+it.each<[string, (event: RecordedEvent) => RecordedEvent]>([
+  [
+    'names a transaction that never was',
+    (event) => ({
+      ...event,
+      metadata: { ...event.metadata, transaction_id: randomUUID() },
+    }),
+  ],
+  ['is called a reading', asReading],
+])('a token is refused while its newest event %s', async (_what, change) => {
+  await vault.update('tok', { containers: ['/secret/'] });
+  const store = await alteredLog(change);
+  const { keyRing, clock } = vault;
+  await expect(createTokenUse({ store, keyRing, clock }).open(['tok'], contextOf())).rejects.toMatchObject(
+    altered,
+  );
+});
+
 type Metadata = RecordedEvent['metadata'];
 /** Gives the event the metadata that an attacker chooses, with the type and version of a creation. */
 const asCreation = (event: RecordedEvent, metadata: Partial<Metadata>): RecordedEvent =>
@@ -109,14 +145,7 @@ const asCreation = (event: RecordedEvent, metadata: Partial<Metadata>): Recorded
 
 /** Repeats the create of the token, by a caller that may only create, after the attacker changed the newest event of the token. */
 async function repeatCreate(change: (event: RecordedEvent) => RecordedEvent) {
-  const newest = (await vault.events(streams.token(vault.principal.tenant.id, 'tok'))).at(-1);
-  const store: TestVault['log'] = {
-    ...vault.log,
-    async *readStream(...range) {
-      for await (const event of vault.log.readStream(...range))
-        yield event.id === newest?.id ? change(event) : event;
-    },
-  };
+  const store = await alteredLog(change);
   const { tenant } = vault.principal;
   const rules = anyone().rules.map((rule) => ({ ...rule, permissions: ['token:create' as const] }));
   const context = contextOf({ ...anyone({ rules }), tenant });

@@ -1,5 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { newEvent, streams, TransactionCommitted, TransactionRolledBack } from '@token-vault/contracts';
+import {
+  newEvent,
+  streams,
+  TransactionCommitted,
+  TransactionOpened,
+  TransactionRolledBack,
+} from '@token-vault/contracts';
 import { describe, expect, it } from 'vitest';
 import { card, refusal, useVault, type TestVault } from '../tokens/vault.ts';
 
@@ -27,10 +33,16 @@ function justBeforeTheAppend(work: () => Promise<unknown>): void {
 }
 
 describe('a second end of a transaction, added to the log in the database', () => {
-  it.each([
-    ['commit', TransactionRolledBack, 'enlisted'],
-    ['rollback', TransactionCommitted, 'before'],
-  ] as const)('changes nothing after a %s', async (how, definition, metadata) => {
+  const opening = { expires_at: '2030-01-01T01:00:00.000Z' };
+  const another = randomUUID();
+  const asWritten = (is: string) => ({ data: 'x', content: { metadata: { is } } });
+
+  /** Updates a token in a transaction, ends that, and adds events to its stream. `named`: the transaction that the events name, by default the same. */
+  async function addAfter(
+    how: 'commit' | 'rollback',
+    definition: typeof TransactionCommitted | typeof TransactionRolledBack,
+    { isReopened = false, named }: { isReopened?: boolean; named?: string } = {},
+  ) {
     await vault.create({ type: 'token', data: 'x', id: 'forged', metadata: { is: 'before' } });
     const transaction = await vault.begin();
     await vault.update('forged', { metadata: { is: 'enlisted' } }, { transaction });
@@ -39,13 +51,34 @@ describe('a second end of a transaction, added to the log in the database', () =
     const last = (await vault.events(stream)).at(-1);
     if (!last) throw new Error('there is no end');
     const options = { id: randomUUID(), metadata: last.metadata };
-    const forged = newEvent(definition, { transaction_id: transaction }, options);
-    await vault.log.append(stream, [forged], 'exists');
+    const identity = { transaction_id: named ?? transaction };
+    const opened = newEvent(TransactionOpened, { ...identity, ...opening }, { ...options, id: randomUUID() });
+    const forged = newEvent(definition, identity, options);
+    await vault.log.append(stream, isReopened ? [opened, forged] : [forged], 'exists');
     await vault.settle(transaction);
-    expect(await vault.stored('forged')).toMatchObject({
-      data: 'x',
-      content: { metadata: { is: metadata } },
-    });
+  }
+
+  it.each([
+    ['commit', TransactionRolledBack, 'enlisted', false],
+    ['rollback', TransactionCommitted, 'before', false],
+    ['commit', TransactionRolledBack, 'enlisted', true],
+    ['rollback', TransactionCommitted, 'before', true],
+  ] as const)(
+    'changes nothing after a %s (%o, %s, opened again: %s)',
+    async (how, definition, is, isReopened) => {
+      await addAfter(how, definition, { isReopened });
+      expect(await vault.stored('forged')).toMatchObject(asWritten(is));
+    },
+  );
+
+  it('has the transaction refused when it names another one', async () => {
+    const altered = { code: 'record_altered' };
+    await expect(addAfter('rollback', TransactionCommitted, { named: another })).rejects.toMatchObject(
+      altered,
+    );
+    await expect(vault.stored('forged')).rejects.toMatchObject(altered);
+    vault.restart();
+    await expect(vault.update('forged', { data: 'y' })).rejects.toMatchObject(altered);
   });
 });
 

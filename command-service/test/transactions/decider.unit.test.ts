@@ -49,6 +49,13 @@ describe.each(['commit', 'rollback'] as const)('the %s of a transaction', (kind)
     (definition) =>
       given(opened, fact(definition, identity)).when(end(kind)).thenRefused({ code: 'transaction_not_open' }),
   );
+  it.each([TransactionCommitted, TransactionRolledBack, TransactionExpired])(
+    'is refused after $type, also when an opening is added to the log',
+    (definition) =>
+      given(opened, fact(definition, identity), opened)
+        .when(end(kind))
+        .thenRefused({ code: 'transaction_not_open' }),
+  );
   it('is possible until the very end of its time, not at it', () => {
     given(opened)
       .when(end(kind, { now: later(999) }))

@@ -2,6 +2,7 @@ import { streams } from '@token-vault/contracts';
 import { isSealedValue, keyIdOf, tenantsOfKeyRing } from '@token-vault/crypto';
 import type { EventStore, ReadStreamOptions, StoredEvent } from '@token-vault/event-store';
 import type { Pool } from 'pg';
+import { misplacementOf } from './misplaced.ts';
 import { tenantOf } from './tenant-of.ts';
 
 /** The part of the log about a token: all values that were ever sealed, and the event that ended the token. */
@@ -62,7 +63,7 @@ async function readCommits(
   const commits = new Map<string, bigint>();
   for (const id of enlisting) {
     const events = await readStream(store, streams.transaction(tenantId, id));
-    const end = events.find(({ type }) => ends.has(type));
+    const end = events.find((event) => ends.has(event.type) && !misplacementOf(event, tenantId));
     if (end?.type === 'TransactionCommitted') commits.set(id, BigInt(end.position));
   }
   return commits;

@@ -167,6 +167,15 @@ describe.each<LogKind>(['Postgres', 'EventStoreDB'])(
       await expect(certify()).rejects.toThrow('is not erased: it is there');
     });
 
+    it('is refused when the commit in the stream of its transaction is of another one', async () => {
+      await write('TokenCreated', { data: await sealed('data'), containers: ['/'] });
+      await write('TokenDeleted', { key_ids: [] }, transactionId);
+      await destroyAll();
+      const forged = event('TransactionCommitted', { transaction_id: newId() });
+      await store.append(streams.transaction(tenantId, transactionId), [forged], 'any');
+      await expect(certify()).rejects.toThrow('is not erased: it is there');
+    });
+
     it('is not available after the tenant is deleted, because its signing key is destroyed too', async () => {
       await writeErasedCard();
       await keyRing.destroyAllOfTenant(tenantId);

@@ -17,7 +17,7 @@ import {
   type VaultEventType,
 } from '@token-vault/contracts';
 import type { TenantHashes } from '@token-vault/crypto';
-import type { EventStore } from '@token-vault/event-store';
+import { readEntity, type EventStore } from '@token-vault/event-store';
 import type { ApplicationRow, ConsoleSessionRow, SessionRow, TenantRow } from './rows.ts';
 
 /** The log has newer events than the row: the row is read again in a moment. */
@@ -85,7 +85,7 @@ async function requireStanding(
 ): Promise<void> {
   if (!hashes.isSigned(statement, signature)) throw new AlteredRecordError(statement.kind);
   let isBehind = false;
-  for await (const { type } of store.readStream(stream, { from: (revisionOf(signature) ?? 0) + 1 })) {
+  for await (const { type } of readEntity(store, stream, { from: (revisionOf(signature) ?? 0) + 1 })) {
     const reason = reasonOf[type];
     if (reason !== undefined) throw new EndedError(reason);
     isBehind ||= signedEventTypes.has(type);

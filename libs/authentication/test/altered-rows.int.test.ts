@@ -68,6 +68,11 @@ describe('an old row that was written back', () => {
     await expect(setup.authenticator.authenticate(key)).rejects.toMatchObject({ code: 'unavailable' });
   });
 
+  it('is refused when the change since is called another event', async () => {
+    setup.streams.set(application, ['ApplicationCreated', 'TokensRead']);
+    await expect(setup.authenticator.authenticate(key)).rejects.toMatchObject({ code: 'record_altered' });
+  });
+
   it('is not accepted after its tenant was deleted', async () => {
     setup.streams.set(`tenant-${tenantId}`, ['TenantCreated', 'TenantDeleted']);
     expect(await setup.kindOf()).toBe('unknown');

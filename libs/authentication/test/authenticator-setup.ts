@@ -162,9 +162,16 @@ const countingPool = (setup: State & { readonly pool: pg.Pool }) => ({
   },
 });
 
+/** The events of these types of the stream's entity. */
+export const eventsOf = (stream: string, types: readonly string[]) => {
+  const [tenant_id = '', id] = stream.slice(stream.indexOf('-') + 1).split('.');
+  const data = { tenant_id, application_id: id, session_id: id };
+  return types.map((type, revision) => ({ type, revision, data, metadata: { tenant_id } }));
+};
+
 const storeOf = (setup: State) => ({
   async *readStream(stream: string, { from = 0 }: { from?: number } = {}) {
     await setup.beforeLogRead();
-    for (const type of (setup.streams.get(stream) ?? []).slice(from)) yield { type, data: {} };
+    yield* eventsOf(stream, setup.streams.get(stream) ?? []).slice(from);
   },
 });

@@ -12,6 +12,7 @@ import type pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createAuthenticator, type Authenticator } from '../src/index.ts';
 import { execute, macOf, schema, tenantId } from './tables.ts';
+import { eventsOf } from './authenticator-setup.ts';
 
 const applicationId = '22222222-2222-4222-8222-222222222222';
 const key = generateApiKey('pvt');
@@ -69,7 +70,7 @@ beforeEach(async () => {
   clock.set('2030-01-01T00:00:00Z');
   const store = {
     async *readStream(stream: string, { from = 0 }: { from?: number } = {}) {
-      for (const type of (streams.get(stream) ?? []).slice(from)) yield { type, data: {} };
+      yield* eventsOf(stream, streams.get(stream) ?? []).slice(from);
     },
   };
   const keyRing = { hashes: async () => hashes as never };

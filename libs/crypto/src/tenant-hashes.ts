@@ -1,4 +1,4 @@
-import { revisionOf, type Statement } from '@token-vault/contracts';
+import { revisionOf, type RecordKind, type Statement } from '@token-vault/contracts';
 import { createHmac, createSecretKey, timingSafeEqual, type KeyObject } from 'node:crypto';
 import { deriveKey } from './aead.ts';
 import { encodeBase58 } from './base58.ts';
@@ -25,8 +25,8 @@ export interface TenantHashes {
   readonly acceptsUnsigned: boolean;
 }
 
-/** Called when a stored record does not match its signature. */
-export type AlterationObserver = (kind: Statement['kind'], tenantId: string) => void;
+/** Called when a stored record is not as the vault wrote it. */
+export type AlterationObserver = (kind: RecordKind, tenantId: string) => void;
 
 /** The length of the tag of a sealed value. */
 const signatureBytes = 16;

@@ -4,13 +4,13 @@ import type { Logger } from './logger.ts';
 import type { Metrics } from './metrics.ts';
 
 /**
- * `vault_altered_records_total`: stored records that were refused because they do not match their signature. Any such record is a reason to
+ * `vault_altered_records_total`: stored records that were refused because they are not as the vault wrote them. Any such record is a reason to
  * check who can write to the database. The log line names the tenant; `audit verify` names the rows.
  */
 export function observeAlterations({ registry }: Metrics, logger: Logger): AlterationObserver {
   const altered = new Counter({
     name: 'vault_altered_records_total',
-    help: 'Stored records that decide about access and were refused because they do not match their signature.',
+    help: 'Stored records that decide about access and were refused because they are not as the vault wrote them.',
     labelNames: ['kind'],
     registers: [registry],
   });

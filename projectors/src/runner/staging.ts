@@ -43,7 +43,7 @@ type Handler = (
 /**
  * Gives events to a projection's handlers. Events enlisted in a transaction are held back: they take effect in order
  * at the position of the commit. They never take effect after a rollback or expiry, or when they come after the end
- * of the transaction. Nor do events of a signed entity that are in the stream of another one (ADR 20).
+ * of the transaction. Nor do events that are in the stream of another entity (ADR 20).
  */
 export class Applier {
   readonly #projection: Projection;
@@ -65,7 +65,7 @@ export class Applier {
   }
 
   #isForeign(event: RecordedEvent): boolean {
-    if (!Object.hasOwn(this.#projection.on, event.type)) return false;
+    if (!Object.hasOwn(this.#projection.on, event.type) && !isEnding(event)) return false;
     const own = ownStreamOf(event);
     return own !== undefined && own.stream !== event.stream;
   }

@@ -6,7 +6,7 @@ import {
   streams,
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing, type SealedValue } from '@token-vault/crypto';
-import type { EventStore, RecordedEvent } from '@token-vault/event-store';
+import { readEntity, type EventStore, type RecordedEvent } from '@token-vault/event-store';
 
 /** The content of a reactor at one revision. */
 export interface ReactorContent {
@@ -25,7 +25,7 @@ const holdsContent = (event: RecordedEvent): event is ContentEvent =>
 /** The content at that revision and its signature, which is in the same event or in the next one, by an upgrade. */
 async function readContent(store: Pick<EventStore, 'readStream'>, stream: string, revision: number) {
   let found: { readonly event: ContentEvent; readonly signature: string | undefined } | undefined;
-  for await (const event of store.readStream(stream, { from: Math.max(0, revision - 1), maxCount: 3 })) {
+  for await (const event of readEntity(store, stream, { from: Math.max(0, revision - 1), maxCount: 3 })) {
     if (event.revision <= revision && holdsContent(event)) found = { event, signature: signatureOf(event) };
     else if (event.type === 'ReactorSigned' && event.revision - 1 === found?.event.revision)
       found = { event: found.event, signature: signatureOf(event) };
