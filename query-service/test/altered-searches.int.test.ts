@@ -69,6 +69,7 @@ describe('a search of data in rows that an attacker changed', () => {
     for (let n = 0; n < 3; n += 1)
       await expect(search('data:7319', principal)).rejects.toMatchObject(altered);
     await expect(search('data:7319', principal)).rejects.toMatchObject({ code: 'rate_limited' });
+    expect(vault.altered.filter((id) => id === tenantId)).toHaveLength(3);
   });
 
   it('finds nothing by a hash beside a token whose key is gone', async () => {

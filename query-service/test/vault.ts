@@ -57,6 +57,8 @@ export interface Vault extends Seeds {
   readonly pool: Pool;
   readonly clock: ManualClock;
   readonly keyRing: KeyRing;
+  /** The tenant of each altered record that was counted. */
+  readonly altered: readonly string[];
   readonly store: EventStore;
   /** Waits until the read models have applied the whole log. */
   settle(): Promise<void>;
@@ -86,7 +88,9 @@ export async function setUpVault({
   const pool = createTestPool(database.url, { max: 10 });
   const clock = manualClock();
   const rootKey = environmentRootKey(randomBytes(32).toString('hex'));
-  const keyRing = await createKeyRing({ pool, clock, rootKey, durability: 'own' });
+  const altered: string[] = [];
+  const onAltered = (_kind: string, tenantId: string) => void altered.push(tenantId);
+  const keyRing = await createKeyRing({ pool, clock, rootKey, durability: 'own', onAltered });
   const store = createMemoryEventStore({ registry: eventRegistry });
   const projectors: Projectors = startProjectors({ store, connectionString: database.url });
   await waitUntil(async () => (await projectors.status()).length === projections.length, {
@@ -124,6 +128,7 @@ export async function setUpVault({
     clock,
     age: (tenantId) => asOlderRelease({ pool, rootKey, keyRing }, tenantId),
     keyRing,
+    altered,
     store,
     ...createSeeds(store, keyRing, clock),
     async settle() {

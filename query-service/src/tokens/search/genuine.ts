@@ -83,7 +83,11 @@ export async function requireGenuine(
     }
   };
   await Promise.all(rows.map(learn));
-  for (const { hash, row } of matches)
-    if (known.get(row.id)?.includes(hash) === false) throw new AlteredRecordError('token');
+  for (const { hash, row } of matches) {
+    if (known.get(row.id)?.includes(hash) !== false) continue;
+    // Unsigned, it is told to the observer of altered records.
+    hashes.isSigned({ kind: 'token', texts: [row.id] }, undefined);
+    throw new AlteredRecordError('token');
+  }
   return erased;
 }
