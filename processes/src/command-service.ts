@@ -6,6 +6,7 @@ import { createServiceApp, openServiceParts } from './http.ts';
 import { openOperator } from './operator.ts';
 import { openReactorParts } from './reactors/parts.ts';
 import {
+  readCheckpointsFile,
   readEgressAllow,
   readLimitSettings,
   readProcessSettings,
@@ -21,6 +22,7 @@ function readSettings(environment: NodeJS.ProcessEnv) {
     ...readProcessSettings(environment),
     limits: readLimitSettings(environment),
     rootKeys: readRootKeySources(environment),
+    checkpointsFile: readCheckpointsFile(environment),
     egressAllow: readEgressAllow(environment),
     sandboxAccounts: readSandboxAccounts(environment),
   };
@@ -29,10 +31,10 @@ function readSettings(environment: NodeJS.ProcessEnv) {
 /** The operations that change something, and the housekeeping beside them. */
 async function open(context: ProcessContext, settings: ReturnType<typeof readSettings>) {
   const { logger } = context;
-  const { limits, egressAllow } = settings;
+  const { limits, egressAllow, checkpointsFile } = settings;
   const keyRing = await openKeyRing(context, settings.rootKeys);
   const data = { keyRing, ...(await openReadModels(context, await openLog(context))) };
-  openHousekeeping(context, data);
+  openHousekeeping(context, { ...data, checkpointsFile });
   const reactors = openReactorParts(context, data.store, { accounts: settings.sandboxAccounts });
   const expressions = openExpressions(context);
   const parts = await openServiceParts(context, data, limits);

@@ -2,7 +2,7 @@ import { startSealer } from '@token-vault/audit';
 import { startHousekeeping } from '@token-vault/command-service';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
-import { observeSweptKeys } from '@token-vault/observability';
+import { observeRefusedSeals, observeSweptKeys } from '@token-vault/observability';
 import { systemClock } from '@token-vault/operations';
 import { tellLeading } from '@token-vault/process';
 import type { Pool } from 'pg';
@@ -14,12 +14,20 @@ import type { ProcessContext } from './data.ts';
  */
 export function openHousekeeping(
   { settings, logger, metrics, closers }: ProcessContext,
-  parts: { readonly store: EventStore; readonly keyRing: KeyRing; readonly readPool: Pool },
+  parts: {
+    readonly store: EventStore;
+    readonly keyRing: KeyRing;
+    readonly readPool: Pool;
+    /** Where the sealer keeps the last checkpoints. Undefined: in memory. */
+    readonly checkpointsFile: string | undefined;
+  },
 ): void {
-  const { store, keyRing, readPool: pool } = parts;
+  const { store, keyRing, readPool: pool, checkpointsFile } = parts;
   const common = { store, keyRing, pool, clock: systemClock, logger };
   const { databaseUrl: connectionString } = settings;
   const told = { onLeading: tellLeading, onKeysSwept: observeSweptKeys(metrics) };
   closers.addConnection(startHousekeeping({ ...common, connectionString, ...told }), (it) => it.close());
-  closers.addConnection(startSealer(common), (it) => it.close());
+  const onRefused = observeRefusedSeals(metrics);
+  const sealer = startSealer({ ...common, checkpointsFile, onRefused });
+  closers.addConnection(sealer, (it) => it.close());
 }

@@ -41,6 +41,7 @@ export {
   ConfigurationError,
   readCommonSettings,
   readDatabaseUrl,
+  readCheckpointsFile,
   readEgressAllow,
   readRunsPerTenant,
   readSandboxAccounts,

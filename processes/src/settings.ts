@@ -235,6 +235,11 @@ export function readFeedChoice(environment: NodeJS.ProcessEnv): FeedChoice {
   return { kind, brokers, topic };
 }
 
+/** VAULT_CHECKPOINTS_FILE. Undefined: the sealer knows its last checkpoints as long as the process lives. */
+export function readCheckpointsFile({ VAULT_CHECKPOINTS_FILE: file }: NodeJS.ProcessEnv): string | undefined {
+  return file ? path.resolve(file) : undefined;
+}
+
 /**
  * The place of the root key. Services never create it: two replicas that each created one could not open each other's
  * data.

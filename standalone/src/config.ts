@@ -1,4 +1,5 @@
 import {
+  readCheckpointsFile,
   readCommonSettings,
   readDatabaseUrl,
   readEgressAllow,
@@ -18,6 +19,8 @@ export interface StandaloneConfig extends CommonSettings, LimitConfig, RootKeySe
   readonly dataDir: string | undefined;
   /** Undefined: the embedded Postgres. */
   readonly databaseUrl: string | undefined;
+  /** VAULT_CHECKPOINTS_FILE. Undefined: in the data directory. */
+  readonly checkpointsFile?: string | undefined;
   /** Private addresses (CIDRs) that reactor code and webhooks may reach, also by plain http. */
   readonly egressAllow?: readonly string[];
   /** User ids of the processes that run reactor code, where the vault is root. */
@@ -48,6 +51,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): StandaloneConfig {
     ...explained(() => readCommonSettings(environment)),
     dataDir: dataDir === undefined || dataDir === '' ? undefined : path.resolve(dataDir),
     databaseUrl: explained(() => readDatabaseUrl(environment)),
+    checkpointsFile: readCheckpointsFile(environment),
     ...explained(() => readRootKeySettings(environment)),
     egressAllow: explained(() => readEgressAllow(environment)),
     account: environment.VAULT_ACCOUNT === '' ? undefined : environment.VAULT_ACCOUNT,

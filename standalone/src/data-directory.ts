@@ -8,6 +8,8 @@ export interface DataDirectory {
   readonly postgres: string;
   readonly rootKeyFile: string;
   readonly credentialsFile: string;
+  /** The last checkpoint of each tenant, which the sealer holds the log against. */
+  readonly checkpointsFile: string;
 }
 
 /**
@@ -37,6 +39,7 @@ export function placesIn(root: string): DataDirectory {
     postgres: path.join(root, 'postgres'),
     rootKeyFile: path.join(root, 'root.key'),
     credentialsFile: path.join(root, 'credentials.json'),
+    checkpointsFile: path.join(root, 'last-checkpoints'),
   };
 }
 

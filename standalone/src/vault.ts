@@ -57,6 +57,8 @@ export interface VaultOptions extends LimitConfig, RootKeySettings {
   readonly sandboxAccounts?: StandaloneConfig['sandboxAccounts'];
   /** VAULT_REACTOR_RUNS_PER_TENANT. */
   readonly runsPerTenant?: number | undefined;
+  /** VAULT_CHECKPOINTS_FILE. Undefined: in the directory. */
+  readonly checkpointsFile?: string | undefined;
   readonly logger: Logger;
   /** A directory on the disk of the database, if this process sees it. */
   readonly storagePath?: string | undefined;
@@ -97,7 +99,8 @@ async function openParts(options: VaultOptions, context: ProcessContext): Promis
   );
   measureProjections(metrics, { store: log, status: () => projectors.status() });
   const data = { keyRing, ...(await openReadModels(context, log)) };
-  openHousekeeping(context, data);
+  const checkpointsFile = options.checkpointsFile ?? options.directory.checkpointsFile;
+  openHousekeeping(context, { ...data, checkpointsFile });
   return openServiceParts(context, data, options);
 }
 

@@ -42,7 +42,8 @@ const make = async (name: keyof typeof reactors) => {
 };
 const seal = () => {
   const { pool, store, keyRing } = source;
-  return sealLogOnce({ pool, store, keyRing, clock: systemClock, logger: silentLogger });
+  const options = { pool, store, keyRing, clock: systemClock, logger: silentLogger };
+  return sealLogOnce({ ...options, checkpointsFile: undefined });
 };
 
 beforeAll(async () => {

@@ -13,6 +13,7 @@ import {
   type StandaloneProcess,
   testStack,
 } from '@token-vault/test-support';
+import { copyFile } from 'node:fs/promises';
 import type { Pool } from 'pg';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 
@@ -186,5 +187,34 @@ it.skipIf(testStack.startsWith('eventstoredb'))(
       ),
     );
     expect(found.stderr).toMatch(/^vault: the log was altered: 2 findings/m);
+  },
+);
+
+it.skipIf(testStack.startsWith('eventstoredb'))(
+  'a log whose newest checkpoints were made ordinary events is not signed again',
+  async () => {
+    const noted = `${dataDir}/noted-checkpoints`;
+    await resultOf(dataDir, 'audit', 'seal');
+    await copyFile(`${dataDir}/last-checkpoints`, noted);
+    await pool.query(
+      `set session_replication_role = replica;
+       with made as (
+         update event_store.event set stream = 'transactions-x', revision = position, type = 'TransactionCounted', data = '{}'
+           where type = 'AuditCheckpointSigned' returning 1)
+       select count(*) from made;
+       delete from event_store.stream where name like 'audit-%'`,
+    );
+    const tenant = vault.credentials.tenant_id;
+    expect(await runCommand(dataDir, ['audit', 'seal'])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(`the log of tenant ${tenant} is not sealed any more`) as string,
+    });
+    for (const against of [[], ['--against', noted]]) {
+      const found = await runCommand(dataDir, ['audit', 'verify', '--no-rows', ...against]);
+      expect(found.code).toBe(1);
+      expect(found.stdout).toMatch(
+        new RegExp(`, tenant ${tenant}: the checkpoint .+ was taken out or replaced$`, 'm'),
+      );
+    }
   },
 );

@@ -4,9 +4,11 @@ export {
   verifyErasureCertificate,
   type CertificateOptions,
 } from './erasure-certificate.ts';
+export { readCheckpoints, writeCheckpoints } from './checkpoints-file.ts';
 export { auditPublicKey } from './signature.ts';
 export { exportAudit, type ExportFormat } from './export.ts';
-export { sealLog, sealLogOnce, startSealer } from './sealer.ts';
+export { sealLogOnce, startSealer } from './seal-regularly.ts';
+export { sealLog } from './sealer.ts';
 export { verifyAudit, type AuditReport } from './verify.ts';
 export { tenantsOfToken } from './token-erasure.ts';
 export {

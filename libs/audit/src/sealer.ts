@@ -8,10 +8,8 @@ import {
   type Position,
   type StoredEvent,
 } from '@token-vault/event-store';
-import { errorFields, type Logger } from '@token-vault/observability';
+import type { Logger } from '@token-vault/observability';
 import type { Clock } from '@token-vault/operations';
-import { lockKeys, whileLocked } from '@token-vault/postgres';
-import type { Pool } from 'pg';
 import {
   digestOf,
   extendChain,
@@ -21,8 +19,9 @@ import {
   type ChainState,
   type EventHash,
 } from './chain.ts';
-import { checkpointOf, isSignedBy, signCheckpoint, type Checkpoint } from './checkpoint.ts';
-import { signerOf } from './signature.ts';
+import { checkpointOf, isSignedBy, signCheckpoint } from './checkpoint.ts';
+import { CheckpointReplacedError, KnownCheckpoints, lastCheckpoint, type Last } from './known-checkpoints.ts';
+import { publicKeyOf, signerOf } from './signature.ts';
 import { tenantOf } from './tenant-of.ts';
 
 export interface SealerOptions {
@@ -30,11 +29,15 @@ export interface SealerOptions {
   readonly keyRing: Pick<KeyRing, 'hashes'>;
   readonly clock: Clock;
   readonly logger: Logger;
-}
-
-interface Last {
-  readonly checkpoint: Checkpoint;
-  readonly revision: number;
+  /**
+   * The last checkpoints that were signed or seen. The log of a tenant is sealed only where it goes on from there: otherwise a writer of
+   * the database could take out its newest checkpoints, change what they covered, and let the vault sign the change.
+   */
+  readonly known?: KnownCheckpoints;
+  /** Called for each tenant whose log is not sealed because its last checkpoint is not one that the vault made or saw. */
+  readonly onRefused?: (tenantId: string) => void;
+  /** True: what earlier passes left out is signed too, so the whole log is read. By default it is read from the last stretch on. */
+  readonly isWhole?: boolean;
 }
 
 interface Stretch {
@@ -46,6 +49,8 @@ interface PlacedHash {
   readonly position: Position;
   readonly hash: EventHash;
 }
+
+const wholeLog: Stretch = { after: startPosition, through: startPosition };
 
 /** Maximum number of events in one stretch: limits memory and the size of a checkpoint. */
 const stretchEvents = 5_000;
@@ -64,16 +69,7 @@ async function lastStretch({ store, keyRing }: SealerOptions): Promise<Stretch> 
         return { after: parsePosition(checkpoint.after), through: parsePosition(checkpoint.through) };
     }
   }
-  return { after: startPosition, through: startPosition };
-}
-
-async function publicKeyOf(keyRing: SealerOptions['keyRing'], tenantId: string): Promise<string | undefined> {
-  try {
-    return (await signerOf(keyRing, tenantId)).publicKey;
-  } catch (error) {
-    if (error instanceof TenantKeysMissingError) return undefined;
-    throw error;
-  }
+  return wholeLog;
 }
 
 /**
@@ -83,12 +79,14 @@ async function publicKeyOf(keyRing: SealerOptions['keyRing'], tenantId: string):
  * @returns how many checkpoints it signed
  */
 export async function sealLog(options: SealerOptions): Promise<number> {
-  const { store } = options;
+  const { store, known = new KnownCheckpoints() } = options;
   const until = await store.head();
-  const begun = await lastStretch(options);
-  const sealing = new Sealing(options, begun.after);
-  for await (const events of store.readStored(begun.after, { until })) {
+  const begun = options.isWhole === true ? wholeLog : await lastStretch(options);
+  const sealing = new Sealing(options, known, begun.after);
+  for await (const events of store.readStored(earlier(known.seenTo, begun.after), { until })) {
     for (const event of events) {
+      sealing.see(event);
+      if (comparePositions(event.position, begun.after) <= 0) continue;
       const isBeyond = comparePositions(event.position, begun.through) > 0;
       if (isBeyond && comparePositions(sealing.after, begun.through) < 0) await sealing.close(begun.through);
       sealing.add(event);
@@ -96,8 +94,13 @@ export async function sealLog(options: SealerOptions): Promise<number> {
     }
   }
   if (sealing.events > 0) await sealing.close(sealing.position);
+  await sealing.learnSeen();
+  known.seenTo = until;
   return sealing.signed;
 }
+
+const earlier = (one: Position | undefined, other: Position): Position =>
+  one !== undefined && comparePositions(one, other) < 0 ? one : other;
 
 /** The stretch that is being read. */
 class Sealing {
@@ -107,14 +110,28 @@ class Sealing {
   after: Position;
   position: Position;
   readonly #options: SealerOptions;
+  readonly #known: KnownCheckpoints;
   /** The last checkpoint of each tenant that was looked up. */
-  readonly #last = new Map<string, Last | undefined>();
+  readonly #last = new Map<string, Last | 'refused' | undefined>();
+  /** Tenants that have a checkpoint among the events that were read. */
+  readonly #seen = new Set<string>();
   #hashes = new Map<string, PlacedHash[]>();
 
-  constructor(options: SealerOptions, after: Position) {
+  constructor(options: SealerOptions, known: KnownCheckpoints, after: Position) {
     this.#options = options;
+    this.#known = known;
     this.after = after;
     this.position = after;
+  }
+
+  see(event: StoredEvent): void {
+    const checkpoint = checkpointOf(event);
+    if (checkpoint) this.#seen.add(checkpoint.tenant_id);
+  }
+
+  /** Remembers also the checkpoints that other processes signed. */
+  async learnSeen(): Promise<void> {
+    for (const tenantId of this.#seen) await this.#lastOf(tenantId);
   }
 
   add(event: StoredEvent): void {
@@ -139,6 +156,7 @@ class Sealing {
 
   async #seal(tenantId: string, hashes: readonly PlacedHash[], stretch: Stretch): Promise<void> {
     const before = await this.#lastOf(tenantId);
+    if (before === 'refused') return;
     const signed = before ? parsePosition(before.checkpoint.through) : startPosition;
     const left = hashes.filter(({ position }) => comparePositions(position, signed) > 0);
     if (left.length === 0) return;
@@ -149,40 +167,59 @@ class Sealing {
       hashes: left.map(({ hash }) => hash),
     });
     if (!made) return;
-    this.#last.set(tenantId, made);
+    this.#learn(tenantId, made);
     this.signed += 1;
   }
 
-  async #lastOf(tenantId: string): Promise<Last | undefined> {
+  async #lastOf(tenantId: string): Promise<Last | 'refused' | undefined> {
     if (this.#last.has(tenantId)) return this.#last.get(tenantId);
-    let last: Last | undefined;
-    const newest = { backwards: true, maxCount: 1 };
-    for await (const event of this.#options.store.readStoredStream(streams.audit(tenantId), newest)) {
-      const checkpoint = checkpointOf(event);
-      if (checkpoint) last = { checkpoint, revision: event.revision };
-    }
-    this.#last.set(tenantId, last);
+    const last = await this.#readLast(tenantId);
+    if (last && last !== 'refused') this.#learn(tenantId, last);
+    else this.#last.set(tenantId, last);
     return last;
+  }
+
+  #learn(tenantId: string, last: Last): void {
+    this.#last.set(tenantId, last);
+    this.#known.learn(tenantId, { ...last.checkpoint, revision: last.revision });
+  }
+
+  async #readLast(tenantId: string): Promise<Last | 'refused' | undefined> {
+    const { store, keyRing } = this.#options;
+    const key = await publicKeyOf(keyRing, tenantId);
+    // The keys of a deleted tenant are destroyed: nothing of it is signed any more.
+    if (key === undefined) return 'refused';
+    try {
+      const last = await lastCheckpoint(store, tenantId, this.#known.get(tenantId));
+      if (!last || isSignedBy(last.checkpoint, key)) return last;
+      return this.#refuse(tenantId, 'it is not signed with the key of the tenant');
+    } catch (error) {
+      if (!(error instanceof CheckpointReplacedError)) throw error;
+      return this.#refuse(tenantId, error.message);
+    }
+  }
+
+  #refuse(tenantId: string, reason: string): 'refused' {
+    const { logger, onRefused } = this.#options;
+    logger.error(
+      { tenant_id: tenantId, reason },
+      'the log of a tenant is not sealed any more: it was altered',
+    );
+    onRefused?.(tenantId);
+    return 'refused';
   }
 }
 
-/** Undefined when the tenant's keys are destroyed, or its last checkpoint is forged, which the verification reports. */
+/** Undefined when the tenant's keys are destroyed. */
 async function sealTenant(
   options: SealerOptions,
   tenantId: string,
   before: Last | undefined,
   { after, through, hashes }: Stretch & { readonly hashes: readonly EventHash[] },
 ): Promise<Last | undefined> {
-  const { keyRing, store, clock, logger } = options;
+  const { keyRing, store, clock } = options;
   try {
     const signer = await signerOf(keyRing, tenantId);
-    if (before && !isSignedBy(before.checkpoint, signer.publicKey)) {
-      logger.error(
-        { tenant_id: tenantId },
-        'the last audit checkpoint of a tenant is not signed with its key',
-      );
-      return undefined;
-    }
     const from: ChainState = before
       ? { count: before.checkpoint.count, head: Buffer.from(before.checkpoint.head, 'base64url') }
       : startOfChain(tenantId);
@@ -207,35 +244,4 @@ async function sealTenant(
     if (error instanceof TenantKeysMissingError) return undefined;
     throw error;
   }
-}
-
-/** `pool`: the key ring's Postgres. One of its connections holds the lock of the sealer. */
-export type PooledSealerOptions = SealerOptions & { readonly pool: Pool };
-
-/** As `sealLog`. Undefined when another process is sealing. */
-export function sealLogOnce({ pool, ...options }: PooledSealerOptions): Promise<number | undefined> {
-  const isHeld = () => undefined;
-  return whileLocked<number | undefined>(pool, lockKeys.auditSealer, () => sealLog(options), { isHeld });
-}
-
-/** Seals the log every `intervalMs`, and once more when closed. */
-export function startSealer(options: PooledSealerOptions & { readonly intervalMs?: number }): {
-  close(): Promise<void>;
-} {
-  const { logger, intervalMs = 60_000 } = options;
-  let running: Promise<unknown> = Promise.resolve();
-  const seal = () => {
-    running = running
-      .then(() => sealLogOnce(options))
-      .catch((error: unknown) => logger.warn(errorFields(error), 'the audit log could not be sealed'));
-    return running;
-  };
-  const timer = setInterval(() => void seal(), intervalMs);
-  timer.unref();
-  return {
-    async close() {
-      clearInterval(timer);
-      await seal();
-    },
-  };
 }

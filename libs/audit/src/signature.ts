@@ -1,4 +1,4 @@
-import type { KeyRing } from '@token-vault/crypto';
+import { TenantKeysMissingError, type KeyRing } from '@token-vault/crypto';
 import { createPrivateKey, createPublicKey, sign, verify, type KeyObject } from 'node:crypto';
 
 /** The PKCS #8 and SPKI prefixes of an Ed25519 key (RFC 8410), which precede its 32 bytes. */
@@ -30,6 +30,19 @@ export async function signerOf(keyRing: Pick<KeyRing, 'hashes'>, tenantId: strin
 /** Raw, base64url: for a verifier outside the vault, of an export or a certificate. @throws as `signerOf` */
 export const auditPublicKey = async (keyRing: Pick<KeyRing, 'hashes'>, tenantId: string): Promise<string> =>
   (await signerOf(keyRing, tenantId)).publicKey;
+
+/** As `auditPublicKey`. Undefined when the tenant's keys were destroyed. */
+export async function publicKeyOf(
+  keyRing: Pick<KeyRing, 'hashes'>,
+  tenantId: string,
+): Promise<string | undefined> {
+  try {
+    return await auditPublicKey(keyRing, tenantId);
+  } catch (error) {
+    if (error instanceof TenantKeysMissingError) return undefined;
+    throw error;
+  }
+}
 
 const rawPublicKey = (key: KeyObject): string =>
   key.export({ format: 'der', type: 'spki' }).subarray(publicPrefix.length).toString('base64url');

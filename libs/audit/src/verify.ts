@@ -1,5 +1,5 @@
 import { AuditCheckpointSigned, streams } from '@token-vault/contracts';
-import { TenantKeysMissingError, type KeyRing } from '@token-vault/crypto';
+import type { KeyRing } from '@token-vault/crypto';
 import {
   comparePositions,
   parsePosition,
@@ -11,7 +11,8 @@ import {
 import { startOfChain } from './chain.ts';
 import { checkpointOf, isSignedBy, type Checkpoint } from './checkpoint.ts';
 import { gapAtEndOf, gapOf, nameOf, type Finding } from './compare.ts';
-import { signerOf } from './signature.ts';
+import { findReplaced, KnownCheckpoints } from './known-checkpoints.ts';
+import { publicKeyOf } from './signature.ts';
 import {
   checkStretch,
   coveredOf,
@@ -28,6 +29,8 @@ export interface AuditOptions {
   /** Positions: the pass begins at the last stretch that ended at or before `from`, and ends at `to`. */
   readonly from?: Position | undefined;
   readonly to?: Position | undefined;
+  /** Checkpoints that were noted outside the log: the log must still have them. */
+  readonly known?: readonly KnownCheckpoints[];
   readonly onProgress?: (position: Position, until: Position, events: number) => void;
   readonly signal?: AbortSignal;
 }
@@ -42,6 +45,8 @@ export interface AuditReport {
   readonly withoutKeys: readonly string[];
   readonly after: string;
   readonly through: string;
+  /** The last checkpoint of each tenant in the pass. */
+  readonly last: KnownCheckpoints;
 }
 
 /** Maximum number of reported findings. A log that was rewritten differs at every event, and the first findings show the kind of the change. */
@@ -58,6 +63,7 @@ class Verifier {
   readonly withoutKeys = new Set<string>();
   events = 0;
   checkpoints = 0;
+  readonly last = new KnownCheckpoints();
   /** The start of the pass: the end of a stretch, or the beginning of the log. */
   after = startPosition;
   readonly #store: EventStore;
@@ -65,6 +71,8 @@ class Verifier {
   readonly #publicKeys = new Map<string, string | undefined>();
   readonly #states = new Map<string, TenantState>();
   #position = 0n;
+  /** The sealer signs all events up to the beginning of a stretch before it signs one of this stretch. */
+  #signedTo = 0n;
 
   constructor({ store, keyRing }: AuditOptions) {
     this.#store = store;
@@ -107,13 +115,9 @@ class Verifier {
   /** The public key of the tenant's keys; if these are destroyed, the key that the checkpoint names. */
   async #publicKeyOf({ tenant_id: tenantId, public_key: named }: Checkpoint): Promise<string> {
     if (!this.#publicKeys.has(tenantId)) {
-      try {
-        this.#publicKeys.set(tenantId, (await signerOf(this.#keyRing, tenantId)).publicKey);
-      } catch (error) {
-        if (!(error instanceof TenantKeysMissingError)) throw error;
-        this.withoutKeys.add(tenantId);
-        this.#publicKeys.set(tenantId, named);
-      }
+      const own = await publicKeyOf(this.#keyRing, tenantId);
+      if (own === undefined) this.withoutKeys.add(tenantId);
+      this.#publicKeys.set(tenantId, own ?? named);
     }
     return this.#publicKeys.get(tenantId) ?? named;
   }
@@ -166,9 +170,12 @@ class Verifier {
       this.#report(position, tenantId, problem);
     // Continues from the signed state, so that one difference is reported once.
     moveTo(state, checkpoint, row.revision);
+    this.last.learn(tenantId, { ...checkpoint, revision: row.revision });
+    if (isLater(checkpoint.after, `${this.#signedTo}`) && !this.withoutKeys.has(tenantId))
+      this.#signedTo = BigInt(checkpoint.after);
   }
 
-  end(head: string): number {
+  async end(head: string): Promise<number> {
     if (this.#store.hasDensePositions && this.#position < BigInt(head))
       this.#report((this.#position + 1n).toString(), '-', gapAtEndOf(BigInt(head) - this.#position));
     let unsealed = 0;
@@ -176,8 +183,21 @@ class Verifier {
       unsealed += pending.length;
       for (const { position, problem } of misplacedAmong(tenantId, pending))
         this.#report(position, tenantId, problem);
+      await this.#reportLeftOut(tenantId, pending);
     }
     return unsealed;
+  }
+
+  /** Events that are not signed, although later events of other tenants are: the checkpoints that covered them were taken out. */
+  async #reportLeftOut(tenantId: string, pending: readonly Covered[]): Promise<void> {
+    const leftOut = pending.filter(({ found }) => BigInt(found.position) <= this.#signedTo);
+    const [first] = leftOut;
+    if (!first || (await publicKeyOf(this.#keyRing, tenantId)) === undefined) return;
+    this.#report(
+      first.found.position,
+      tenantId,
+      `${leftOut.length} events from here on lack their checkpoint`,
+    );
   }
 }
 
@@ -188,7 +208,7 @@ const isLater = (position: string, than: string): boolean => BigInt(position) > 
  * missing event is found even where no checkpoint covers it yet.
  */
 export async function verifyAudit(options: AuditOptions): Promise<AuditReport> {
-  const { store, from, to, onProgress, signal } = options;
+  const { store, from, to, known = [], onProgress, signal } = options;
   const head = await store.head();
   const through = to !== undefined && comparePositions(to, head) < 0 ? to : head;
   const verifier = new Verifier(options);
@@ -201,7 +221,9 @@ export async function verifyAudit(options: AuditOptions): Promise<AuditReport> {
     }
     onProgress?.(events.at(-1)?.position ?? verifier.after, through, events.length);
   }
-  const unsealed = verifier.end(through);
-  const { findings, events, checkpoints, withoutKeys, after } = verifier;
-  return { findings, events, checkpoints, unsealed, withoutKeys: [...withoutKeys], after, through };
+  const unsealed = await verifier.end(through);
+  const { events, checkpoints, withoutKeys, after, last } = verifier;
+  const findings = [...verifier.findings];
+  for (const each of known) findings.push(...(await findReplaced(store, each)));
+  return { findings, events, checkpoints, unsealed, withoutKeys: [...withoutKeys], after, through, last };
 }

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { eventRegistry } from '@token-vault/contracts';
+import { eventRegistry, newEvent, newId, TenantUpdated, type VaultEvent } from '@token-vault/contracts';
 import { createKeyRing, environmentRootKey, keyRingMigrations, type KeyRing } from '@token-vault/crypto';
 import { startPosition, type EventStore, type Position, type StoredEvent } from '@token-vault/event-store';
 import { createEventStoreDbEventStore } from '@token-vault/event-store/eventstoredb';
@@ -47,6 +47,9 @@ function openPostgres(url: string, pool: Pool): Log {
           select position, stream, revision, version, bytes, id, type, data::json, metadata::json
           from json_to_recordset($rows$${rows}$rows$) as e (position bigint, stream text, revision integer,
             version integer, bytes integer, id uuid, type text, data text, metadata text);
+        update event_store.stream set revision = newest.revision
+          from (select stream, max(revision) as revision from event_store.event group by stream) newest
+          where name = newest.stream;
         commit`);
     },
     end: () => store.close(),
@@ -118,6 +121,21 @@ export async function openAuditLog(kind: LogKind, tenants: readonly string[]): P
       await database.drop();
     },
   };
+}
+
+/** An event of the tenant, which went by the name from then on. */
+export function updateOf(tenantId: string, name: string, at = new Date('2030-01-01')): VaultEvent {
+  const data = { tenant_id: tenantId, name, settings: {} };
+  return newEvent(TenantUpdated, data, {
+    id: newId(),
+    metadata: {
+      tenant_id: tenantId,
+      actor: { kind: 'system', id: 'test' },
+      trace_id: 't',
+      correlation_id: 't',
+      occurred_at: at.toISOString(),
+    },
+  });
 }
 
 /** Of the nth event, from 1. */

@@ -2,7 +2,6 @@ import {
   newEvent,
   newId,
   streams,
-  TenantUpdated,
   TokenDeleted,
   TokenSigned,
   TokensRead,
@@ -12,9 +11,10 @@ import {
 import type { EventStore, Position, StoredEvent } from '@token-vault/event-store';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { exportAudit } from '../src/export.ts';
-import { sealLog, sealLogOnce } from '../src/sealer.ts';
+import { sealLogOnce } from '../src/seal-regularly.ts';
+import { sealLog } from '../src/sealer.ts';
 import { verifyAudit } from '../src/verify.ts';
-import { openAuditLog, positionOf, type AuditLog, type LogKind } from './audit-log.ts';
+import { openAuditLog, positionOf, updateOf, type AuditLog, type LogKind } from './audit-log.ts';
 
 const tenants = ['00000000-0000-4000-8000-000000000001', '00000000-0000-4000-8000-000000000002'] as const;
 const [first, second] = tenants;
@@ -34,16 +34,11 @@ const given = (tenantId: string): { readonly id: string; readonly metadata: Even
   },
 });
 
-function update(tenantId: string, name: string): VaultEvent {
-  const data = { tenant_id: tenantId, name, settings: {} };
-  return newEvent(TenantUpdated, data, given(tenantId));
-}
-
 /** Events of both tenants alternately, at the next places. */
 async function write(count: number): Promise<void> {
   for (let index = 0; index < count; index++) {
     const tenantId = tenants[index % 2] ?? first;
-    await log.store.append(streams.tenant(tenantId), [update(tenantId, `name ${index}`)], 'any');
+    await log.store.append(streams.tenant(tenantId), [updateOf(tenantId, `name ${index}`)], 'any');
   }
 }
 
@@ -330,8 +325,8 @@ function describeSealing(): void {
 
   it('is done by one process at a time', async () => {
     await write(4);
-    const { sealer, pool } = log;
-    const signed = await Promise.all([sealLogOnce({ ...sealer, pool }), sealLogOnce({ ...sealer, pool })]);
+    const options = { ...log.sealer, pool: log.pool, checkpointsFile: undefined };
+    const signed = await Promise.all([sealLogOnce(options), sealLogOnce(options)]);
     expect(signed.filter((count) => count !== 0 && count !== undefined)).toEqual([2]);
     expect(await verify()).toMatchObject({ findings: [], unsealed: 0 });
   });
@@ -352,7 +347,7 @@ function describeSealing(): void {
   it('of more events than a stretch holds signs several', async () => {
     const stream = streams.tenant(first);
     for (let index = 0; index < 12; index++)
-      await log.store.append(stream, Array.from({ length: 500 }, () => update(first, 'many')), 'any'); // prettier-ignore
+      await log.store.append(stream, Array.from({ length: 500 }, () => updateOf(first, 'many')), 'any'); // prettier-ignore
     expect(await seal()).toBe(2);
     expect(await verify()).toMatchObject({ findings: [], unsealed: 0, checkpoints: 2, events: 6_002 });
     expect(await seal()).toBe(0);

@@ -1,29 +1,15 @@
-import { newEvent, newId, streams, TenantUpdated, type VaultEvent } from '@token-vault/contracts';
+import { streams } from '@token-vault/contracts';
 import type { StoredEvent } from '@token-vault/event-store';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { sealLog } from '../src/sealer.ts';
 import { verifyAudit } from '../src/verify.ts';
 import { UnknownVerifiedToError, verifyTenantAudit, type VerifiedTo } from '../src/verify-tenant.ts';
-import { openAuditLog, type AuditLog, type LogKind } from './audit-log.ts';
+import { openAuditLog, updateOf, type AuditLog, type LogKind } from './audit-log.ts';
 
 const [own, other] = [
   '00000000-0000-4000-8000-000000000001',
   '00000000-0000-4000-8000-000000000002',
 ] as const;
-
-function update(tenantId: string, at: Date): VaultEvent {
-  const data = { tenant_id: tenantId, name: 'name', settings: {} };
-  return newEvent(TenantUpdated, data, {
-    id: newId(),
-    metadata: {
-      tenant_id: tenantId,
-      actor: { kind: 'system', id: 'test' },
-      trace_id: 't',
-      correlation_id: 't',
-      occurred_at: at.toISOString(),
-    },
-  });
-}
 
 const day = (number: number) => new Date(Date.UTC(2030, 0, number));
 
@@ -33,7 +19,7 @@ describe.each<LogKind>(['Postgres', 'EventStoreDB'])('the log of one tenant in %
 
   async function write(on: number, ...tenants: readonly string[]): Promise<void> {
     for (const tenantId of tenants)
-      await log.store.append(streams.tenant(tenantId), [update(tenantId, day(on))], 'any');
+      await log.store.append(streams.tenant(tenantId), [updateOf(tenantId, 'name', day(on))], 'any');
   }
 
   // Places: 1–5 events, 6–7 checkpoints, 8–11 of the other tenant, 12 its checkpoint, 13–15, 16–17 checkpoints, 18–19 not signed.

@@ -1,6 +1,7 @@
 import { createKeyRing, TenantKeysMissingError, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import { systemClock } from '@token-vault/operations';
+import { rm } from 'node:fs/promises';
 import pg from 'pg';
 import { verifyAudit, type AuditReport } from '@token-vault/audit';
 import {
@@ -139,6 +140,8 @@ export async function restoreBackup(options: RestoreOptions): Promise<RestoreRep
     const report = await restoreInto(target, opened, options, closers);
     signal.throwIfAborted();
     await closers.close();
+    // The file is of the log that was here before, and may be newer than the restored one.
+    await rm(config.checkpointsFile ?? target.directory.checkpointsFile, { force: true });
     await target.publish();
     return report;
   } finally {

@@ -1,13 +1,12 @@
 import { createProjectionAdmin } from '@token-vault/projectors';
 import { parsePosition, type Position } from '@token-vault/event-store';
-import { silentLogger } from '@token-vault/observability';
-import { systemClock } from '@token-vault/operations';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import {
   auditPublicKey,
   exportAudit,
-  sealLogOnce,
+  readCheckpoints,
   verifyAudit,
+  writeCheckpoints,
   type AuditReport,
   type ExportFormat,
 } from '@token-vault/audit';
@@ -16,11 +15,18 @@ import { CommandError } from './failure.ts';
 import { withParts, type Parts } from './parts.ts';
 import { reportProgress } from './progress-line.ts';
 import { verifyAll } from './projections.ts';
+import { refusalOf, sealNow } from './seal.ts';
 import type { Terminal } from './terminal.ts';
 
 interface Range {
   readonly from?: Position;
   readonly to?: Position;
+}
+
+interface VerifyFlags extends Range {
+  readonly rows: boolean;
+  readonly against?: string;
+  readonly note?: string;
 }
 
 function position(text: string): Position {
@@ -34,24 +40,38 @@ function position(text: string): Position {
 const summary = ({ events, checkpoints, unsealed, after, through }: AuditReport): string =>
   `${events} events after ${after} up to ${through}, ${checkpoints} checkpoints; ${unsealed} events are newer than the last checkpoint`;
 
-async function verifyEvents(parts: Parts, range: Range, terminal: Terminal): Promise<AuditReport> {
+/** The checkpoints that the vault keeps beside the log, and those of the file that the operator names. */
+async function knownTo({ checkpointsFile }: Parts, against: string | undefined) {
+  const own = await readCheckpoints(checkpointsFile);
+  if (against === undefined) return [own];
+  const noted = await readCheckpoints(against);
+  if ([...noted].length === 0) throw new CommandError(`${against} names no checkpoint`);
+  return [own, noted];
+}
+
+async function verifyEvents(
+  parts: Parts,
+  { from, to, against }: VerifyFlags,
+  terminal: Terminal,
+): Promise<AuditReport> {
   const { store, keyRing } = parts;
   const signal = terminal.interrupted;
-  const progress = reportProgress(terminal, 'verify events', Number(range.from ?? 0));
+  const progress = reportProgress(terminal, 'verify events', Number(from ?? 0));
   let counted = 0;
   const onProgress = (at: Position, until: Position, events: number) => {
     counted += events;
     progress.update(Number(at), Number(until), 'events', store.hasDensePositions ? undefined : counted);
   };
   try {
-    return await verifyAudit({ ...range, store, keyRing: await keyRing(), signal, onProgress });
+    const known = await knownTo(parts, against);
+    return await verifyAudit({ from, to, known, store, keyRing: await keyRing(), signal, onProgress });
   } finally {
     progress.end();
   }
 }
 
-async function verify(parts: Parts, range: Range, hasRows: boolean, terminal: Terminal): Promise<void> {
-  const report = await verifyEvents(parts, range, terminal);
+async function verify(parts: Parts, flags: VerifyFlags, terminal: Terminal): Promise<void> {
+  const report = await verifyEvents(parts, flags, terminal);
   for (const { position: at, tenantId, problem } of report.findings)
     terminal.print(`position ${at}, tenant ${tenantId}: ${problem}`);
   for (const tenantId of report.withoutKeys)
@@ -60,7 +80,8 @@ async function verify(parts: Parts, range: Range, hasRows: boolean, terminal: Te
     );
   if (report.findings.length > 0)
     throw new CommandError(`the log was altered: ${report.findings.length} findings in ${summary(report)}`);
-  if (hasRows) {
+  if (flags.note !== undefined) await writeCheckpoints(flags.note, report.last);
+  if (flags.rows) {
     const admin = createProjectionAdmin({ store: parts.store, connectionString: parts.database.url });
     await verifyAll({ admin, parts, terminal });
   }
@@ -82,22 +103,28 @@ function addVerify(audit: Command, terminal: Terminal): void {
     .option('--from <position>', 'begin at the last checkpoints before it', position)
     .option('--to <position>', 'end there', position)
     .option('--no-rows', 'leave out the rows of the read models')
-    .action(({ from, to, rows }: Range & { readonly rows: boolean }) => {
-      const range = { ...(from !== undefined && { from }), ...(to !== undefined && { to }) };
-      return withParts(terminal, (parts) => verify(parts, range, rows, terminal));
-    });
+    .option('--against <file>', 'and with the checkpoints that were noted in this file')
+    .option(
+      '--note <file>',
+      'write the last checkpoint of each tenant into this file, when nothing was altered',
+    )
+    .action((flags: VerifyFlags) => withParts(terminal, (parts) => verify(parts, flags, terminal)));
 }
 
 function addSeal(audit: Command, terminal: Terminal): void {
   audit
     .command('seal')
     .description('sign checkpoints now; a running vault does so every minute')
-    .action(() =>
-      withParts(terminal, async ({ pool, store, keyRing }) => {
-        const options = { pool, store, keyRing: await keyRing(), clock: systemClock, logger: silentLogger };
-        const signed = await sealLogOnce(options);
-        if (signed === undefined) throw new CommandError('another process is signing right now');
-        terminal.print(`${signed} checkpoints signed`);
+    .option(
+      '--whole',
+      'read the whole log, and sign also what was left out while the log of a tenant was not sealed',
+    )
+    .action(({ whole }: { readonly whole?: true }) =>
+      withParts(terminal, async (parts) => {
+        const sealed = await sealNow(parts, { isWhole: whole === true });
+        if (!sealed) throw new CommandError('another process is signing right now');
+        terminal.print(`${sealed.signed} checkpoints signed`);
+        if (sealed.refused.length > 0) throw new CommandError(sealed.refused.map(refusalOf).join('; '));
       }),
     );
 }

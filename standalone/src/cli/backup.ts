@@ -1,5 +1,3 @@
-import { sealLogOnce } from '@token-vault/audit';
-import { silentLogger } from '@token-vault/observability';
 import { systemClock } from '@token-vault/operations';
 import { readEventStoreChoice } from '@token-vault/processes';
 import { Option, type Command } from 'commander';
@@ -12,15 +10,16 @@ import { readConfig } from '../config.ts';
 import { CommandError } from './failure.ts';
 import { withParts, type Parts } from './parts.ts';
 import { reportProgress, type ProgressReport } from './progress-line.ts';
+import { refusalOf, sealNow } from './seal.ts';
 import type { Terminal } from './terminal.ts';
 
 const keysBeside = (directory: string): string => `${directory.replace(/\/+$/, '')}.keys`;
 
 async function create(parts: Parts, directory: string, keys: string, terminal: Terminal): Promise<void> {
-  const { database, store, pool } = parts;
+  const { database, store } = parts;
   // The log is sealed first: signed events cannot be altered in the backup unnoticed.
-  const sealing = { pool, store, keyRing: await parts.keyRing(), clock: systemClock, logger: silentLogger };
-  await sealLogOnce(sealing);
+  const sealed = await sealNow(parts);
+  for (const tenantId of sealed?.refused ?? []) terminal.note(refusalOf(tenantId));
   const logElsewhere = await findLogElsewhere(parts);
   const head = Number(await store.head());
   const progress = reportProgress(terminal, 'back up', 0);

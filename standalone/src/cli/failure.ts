@@ -25,6 +25,7 @@ const explained = new Set([
   'rebuild_failed',
   'backup_refused',
   'transfer_refused',
+  'checkpoints_file',
   'event_store_unavailable',
 ]);
 

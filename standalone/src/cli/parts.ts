@@ -37,6 +37,8 @@ export interface Parts {
   readonly pool: pg.Pool;
   readonly store: EventStore;
   readonly rootKeySources: RootKeySources;
+  /** The last checkpoints, as the vault keeps them. */
+  readonly checkpointsFile: string;
   /** @throws RootKeyUnusableError, StandaloneError when the vault has never started. */
   readonly rootKeys: () => Promise<HeldRootKeys>;
   /** @throws as `rootKeys`, WrongRootKeyError */
@@ -128,6 +130,7 @@ async function openParts(
     pool,
     store,
     rootKeySources,
+    checkpointsFile: config.checkpointsFile ?? database.directory.checkpointsFile,
     rootKeys,
     async keyRing() {
       return createKeyRing({

@@ -62,6 +62,7 @@ function environmentOf({ settings, directory, databaseUrl, storagePath }: Place)
     VAULT_TRUST_PROXY: typeof trustProxy === 'number' ? String(trustProxy + 1) : `loopback, ${trustProxy}`,
     // Also beside a key in transit: while the vault moves there, the key in use is still in the file.
     VAULT_ROOT_KEY_FILE: directory.rootKeyFile,
+    VAULT_CHECKPOINTS_FILE: settings.checkpointsFile ?? directory.checkpointsFile,
   };
 }
 

@@ -1,0 +1,95 @@
+import { streams } from '@token-vault/contracts';
+import type { EventStore, Position } from '@token-vault/event-store';
+import { checkpointOf, type Checkpoint } from './checkpoint.ts';
+import type { Finding } from './compare.ts';
+
+/** What is remembered of a checkpoint. The signature covers its content, and is the same each time the same content is signed. */
+export interface KnownCheckpoint {
+  /** In the stream of the checkpoints of its tenant. */
+  readonly revision: number;
+  readonly through: string;
+  readonly signature: string;
+}
+
+/** A checkpoint, and its revision in the stream of the checkpoints of its tenant. */
+export interface Last {
+  readonly checkpoint: Checkpoint;
+  readonly revision: number;
+}
+
+/**
+ * The last checkpoint of each tenant that was signed or seen. It is kept outside the log: from the log alone nobody can tell that its newest
+ * checkpoints were taken out.
+ */
+export class KnownCheckpoints implements Iterable<readonly [tenantId: string, known: KnownCheckpoint]> {
+  /** Checkpoints up to this position of the log were seen. Undefined before the first pass of this process. */
+  seenTo: Position | undefined;
+  readonly #known = new Map<string, KnownCheckpoint>();
+
+  get(tenantId: string): KnownCheckpoint | undefined {
+    return this.#known.get(tenantId);
+  }
+
+  /** Keeps the later one. */
+  learn(tenantId: string, { revision, through, signature }: KnownCheckpoint): void {
+    if (revision > (this.get(tenantId)?.revision ?? -1))
+      this.#known.set(tenantId, { revision, through, signature });
+  }
+
+  [Symbol.iterator](): MapIterator<[string, KnownCheckpoint]> {
+    return this.#known[Symbol.iterator]();
+  }
+}
+
+type StreamReader = Pick<EventStore, 'readStoredStream'>;
+
+/** The log no longer has the checkpoint of the tenant that was signed or seen. */
+export class CheckpointReplacedError extends Error {
+  readonly code = 'checkpoint_replaced';
+}
+
+/**
+ * The last checkpoint of the tenant in the log, with a signature that is not checked yet.
+ * @throws CheckpointReplacedError unless it is the known one, or follows it
+ */
+export async function lastCheckpoint(
+  store: StreamReader,
+  tenantId: string,
+  known: KnownCheckpoint | undefined,
+): Promise<Last | undefined> {
+  const range = known ? { from: known.revision } : { backwards: true, maxCount: 1 };
+  let last: Last | undefined;
+  for await (const event of store.readStoredStream(streams.audit(tenantId), range)) {
+    const checkpoint = checkpointOf(event);
+    const isKnown = event.revision !== known?.revision || checkpoint?.signature === known.signature;
+    if (!isKnown) break;
+    if (checkpoint) last = { checkpoint, revision: event.revision };
+  }
+  // Without the known checkpoint, or with an older one again behind it, the chain would go on from there.
+  if (known && (!last || BigInt(last.checkpoint.through) < BigInt(known.through)))
+    throw new CheckpointReplacedError('the last checkpoint of the tenant was taken out or replaced');
+  return last;
+}
+
+/** A finding for each known checkpoint that the log no longer has. */
+export async function findReplaced(store: StreamReader, known: KnownCheckpoints): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  for (const [tenantId, { revision, through, signature }] of known) {
+    const found = await checkpointAt(store, tenantId, revision);
+    if (found?.signature === signature) continue;
+    const problem = `the checkpoint that was signed up to here (revision ${revision}) was taken out or replaced`;
+    findings.push({ position: through, tenantId, problem });
+  }
+  return findings;
+}
+
+async function checkpointAt(
+  store: StreamReader,
+  tenantId: string,
+  revision: number,
+): Promise<Checkpoint | undefined> {
+  const only = { from: revision, maxCount: 1 };
+  for await (const event of store.readStoredStream(streams.audit(tenantId), only))
+    if (event.revision === revision) return checkpointOf(event);
+  return undefined;
+}
