@@ -108,7 +108,7 @@ function createTokenSeeds(
         data: await sealed({ tenantId, entity, field: 'data' }, data),
         ...(cvc !== undefined && { cvc: await sealed({ tenantId, entity, field: 'cvc' }, cvc) }),
         ...(indexed && {
-          search_indexes: [...indexed],
+          search_indexes: content.search_indexes ?? [...indexed],
           index_hashes: indexed.map((value) => hashes.blindIndex('search_index', value)),
         }),
       };

@@ -1,18 +1,14 @@
-import type { SearchableData } from '@token-vault/access';
 import { hashDomains } from '@token-vault/contracts';
 import type { TenantHashes } from '@token-vault/crypto';
 import type { Knex } from 'knex';
 import { allOf, anyOf, isWithin, sql, type Sql } from '../../statements.ts';
-import { hasIdOf, idsByIndex, idsByMetadata } from '../filters.ts';
+import { hasIdOf, idsByIndex, idsByMetadata, type IndexScope } from '../filters.ts';
 import { t } from '../row.ts';
 import type { SearchQuery, Stretch, TextField } from './query.ts';
 
 /** The tenant and the rights of a search. Values become parameters or, for data, keyed hashes of the tenant. */
-export interface Searched {
-  readonly tenantId: string;
+export interface Searched extends IndexScope {
   readonly hashes: Pick<TenantHashes, 'blindIndex'>;
-  /** The tokens that terms over `data` may match. */
-  readonly searchable: SearchableData;
 }
 
 /** A query as a condition on `t`. */
@@ -61,7 +57,7 @@ export const dataHash = (value: string, { hashes }: Pick<Searched, 'hashes'>): s
   hashes.blindIndex(hashDomains.searchIndex, value);
 
 const idsByData = (value: string, searched: Searched): Knex.QueryBuilder =>
-  idsByIndex(searched.tenantId, dataHash(value, searched), searched.searchable);
+  idsByIndex(dataHash(value, searched), searched);
 
 /**
  * The ids that a query finds, when indexes alone give them. Undefined otherwise. Alternatives of this kind become one

@@ -7,7 +7,7 @@ import type { Sql } from '../../statements.ts';
 import { findTokens, type TokenScope } from '../queries.ts';
 import type { TokenRow } from '../row.ts';
 import { searchCondition, type Searched } from './conditions.ts';
-import { findMatches, requireGenuine, type MatchDependencies } from './genuine.ts';
+import { findMatches, findNotGenuine, type MatchDependencies } from './genuine.ts';
 import type { SearchQuery } from './query.ts';
 import { findTold, type Told } from './told.ts';
 
@@ -25,13 +25,8 @@ interface FoundByData {
   readonly told: Told;
 }
 
-/** A search is tried again so often without tokens that were deleted meanwhile. */
+/** A search is made again so often: its terms do not match tokens that do not have their values. */
 const mostRounds = 10;
-
-const withoutIds = (query: SearchQuery, ids: readonly string[]): SearchQuery => ({
-  kind: 'all-of',
-  of: [query, ...ids.map((value) => ({ kind: 'not', of: { kind: 'text', field: 'id', value } }) as const)],
-});
 
 /**
  * A search with terms over data. Its matches are checked before the caller is told of them, unless it sees every token in plaintext.
@@ -39,22 +34,24 @@ const withoutIds = (query: SearchQuery, ids: readonly string[]): SearchQuery => 
  */
 export async function searchData(
   dependencies: MatchDependencies,
-  { reader, scope, searched, request }: DataSearch,
+  { reader, scope, request, ...given }: DataSearch,
   query: SearchQuery,
   context: RequestContext,
 ): Promise<FoundByData> {
   const isChecked = !seesEverything(context.principal, 'token:search');
-  let present = query;
+  let searched = given.searched;
   for (let round = 0; round < mostRounds; round += 1) {
-    const condition = searchCondition(present, searched);
+    const condition = searchCondition(query, searched);
     const [page, told, matches] = await Promise.all([
       findTokens(reader, scope, { condition }, request),
-      findTold(reader, scope, present, searched),
-      isChecked ? findMatches(reader, scope, present, searched) : [],
+      findTold(reader, scope, query, searched),
+      isChecked ? findMatches(reader, scope, query, searched) : [],
     ]);
-    const erased = await requireGenuine(dependencies, matches, context);
-    if (erased.length === 0) return { page, condition, told };
-    present = withoutIds(present, erased);
+    const without = await findNotGenuine(dependencies, matches, context);
+    if (without.length === 0) return { page, condition, told };
+    searched = { ...searched, withoutValue: [...(searched.withoutValue ?? []), ...without] };
   }
-  throw new UnavailableError('Tokens of the search are deleted faster than it is answered; try again.');
+  throw new UnavailableError(
+    'Too many tokens of the search do not have the value by which they are found; try again.',
+  );
 }

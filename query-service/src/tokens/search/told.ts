@@ -41,7 +41,7 @@ export async function findTold(
       .where(condition);
   const { searchable } = searched;
   const unnegated = withoutNegatedData(query);
-  const hasTerm = tokens(query, hasIdOf(idsByIndex(tenantId, sql('term.hash'), searchable)));
+  const hasTerm = tokens(query, hasIdOf(idsByIndex(sql('term.hash'), searched)));
   const terms = sql(
     '(select count(*)::integer from unnest(?::text[]) as term(hash) where exists ?)',
     [...dataTermsOf(unnegated, searched)],
