@@ -56,7 +56,7 @@ export async function runCode({ sandbox, fetch, operations }: CodeDependencies, 
     const request = serviceRequest(method, values);
     if (request === undefined) throw new Error('there is no such method');
     const answer = await operations.asApplication(by, { ...request, written }, origin);
-    written.noteShown(answer);
+    written.noteShown(request.operation, answer);
     return answer;
   };
   const outcome = await sandbox.run({

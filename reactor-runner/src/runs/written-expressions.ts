@@ -1,13 +1,54 @@
-import { descriptions, type Json } from '@token-vault/contracts';
-import { containsExpression } from '@token-vault/expressions';
+import { descriptions, type Json, type OperationId } from '@token-vault/contracts';
 
-/** An output or a tag of Liquid, or the beginning of one that does not end. */
-const segments = /\{\{[^]*?\}\}|\{%[^]*?%\}|\{[{%]/g;
-/** In a source: an expression of which a part is known only when the code runs. `'{{ ' + id + ' }}'` is one, too. */
-const hasUnknownPart = /\$\{|\\|['"`]\s*[+,]/;
+/** A part of a text that begins with an opening. */
+interface Segment {
+  readonly text: string;
+  readonly at: number;
+  /** Whether it ends where its output or tag ends. Otherwise none of its kind ends in the text. */
+  readonly isWhole: boolean;
+}
 
-const openings = /\{[{%]/g;
-const asText = (segment: string): string => segment.replaceAll(openings, (opening) => `{{ '${opening}' }}`);
+const opening = /\{[{%]/g;
+const kinds = { '{{': { end: '}}', other: '{%' }, '{%': { end: '%}', other: '{{' } } as const;
+
+/** The outputs and tags of Liquid in a text, in their order. The time is linear in the length of the text, whatever it holds. */
+function* segmentsOf(text: string): Generator<Segment> {
+  const openings = new RegExp(opening);
+  const withoutEnd = new Set<string>();
+  for (let found = openings.exec(text); found; found = openings.exec(text)) {
+    const { end, other } = kinds[found[0] as keyof typeof kinds];
+    const [at, inner] = [found.index, found.index + 2];
+    const endsAt = withoutEnd.has(end) ? -1 : text.indexOf(end, inner);
+    if (endsAt === -1) withoutEnd.add(end);
+    // Without an end, the next that can end is one of the other kind.
+    const nextAt = endsAt === -1 ? text.indexOf(other, inner) : endsAt + end.length;
+    const next = nextAt === -1 ? text.length : nextAt;
+    yield { text: text.slice(at, next), at, isWhole: endsAt !== -1 };
+    openings.lastIndex = next;
+  }
+}
+
+const asText = (segment: string): string => segment.replaceAll(opening, (opens) => `{{ '${opens}' }}`);
+
+/** The text as JavaScript makes it of a literal in a source: its line ends, and its escapes of quotes. */
+const asLiteral = (text: string): string => text.replaceAll(/\r\n?/g, '\n').replaceAll(/\\(["'`\\])/g, '$1');
+
+/** The expressions in a text. Also each without what stands before its last opening, e.g. a comment with an opening. */
+function expressionsIn(text: string): string[] {
+  return [...segmentsOf(text)].flatMap(({ text: whole, isWhole }) =>
+    isWhole ? [whole, whole.slice(whole.lastIndexOf(whole.slice(0, 2)))] : [],
+  );
+}
+
+/** The operations whose answers show tokens to the code, and their tokens. */
+const tokensIn: Partial<Record<OperationId, (answer: Json) => Json | undefined>> = {
+  getToken: (answer) => [answer],
+  listTokens: (answer) => fieldOf(answer, 'data'),
+  searchTokens: (answer) => fieldOf(answer, 'data'),
+};
+
+const fieldOf = (value: Json, name: string): Json | undefined =>
+  value !== null && typeof value === 'object' && !Array.isArray(value) ? value[name] : undefined;
 
 /**
  * The expressions that the author of code wrote, in its source and its configuration. Any other text that the code passes on may come from its
@@ -16,31 +57,25 @@ const asText = (segment: string): string => segment.replaceAll(openings, (openin
 export class WrittenExpressions {
   /** Whether the code writes any `{{`. Else nothing in its templates is an expression. */
   readonly areInTemplates: boolean;
-  /** Whether the code builds expressions when it runs. Then any text may be its own. */
-  readonly #areBuilt: boolean;
   readonly #written: ReadonlySet<string>;
   /** Descriptions of tokens that the code was shown, by field. Code may copy a token with its mask. */
   readonly #shown = new Map<string, Set<string>>();
 
   constructor(texts: readonly string[]) {
     this.areInTemplates = texts.some((text) => text.includes('{{'));
-    const found = texts.flatMap((text) => text.match(segments) ?? []);
-    this.#areBuilt = found.some((segment) => segment.length === 2 || hasUnknownPart.test(segment));
-    this.#written = new Set(found);
+    this.#written = new Set(texts.flatMap((text) => [text, asLiteral(text)]).flatMap(expressionsIn));
   }
 
-  /** Notes the descriptions of the tokens of an answer to the code. */
-  noteShown(answer: Json): void {
-    if (answer === null || typeof answer !== 'object') return;
-    if (Array.isArray(answer)) return answer.forEach((each) => this.noteShown(each));
-    for (const [name, value] of Object.entries(answer)) {
-      if ((descriptions as readonly string[]).includes(name)) this.#noteTexts(name, value);
-      else if (name !== 'data') this.noteShown(value);
-    }
+  /** Notes the descriptions of the tokens that an answer shows to the code. */
+  noteShown(operation: OperationId, answer: Json): void {
+    const tokens = tokensIn[operation]?.(answer);
+    if (!Array.isArray(tokens)) return;
+    for (const token of tokens)
+      for (const field of descriptions) this.#noteTexts(field, fieldOf(token, field) ?? null);
   }
 
   #noteTexts(field: string, value: Json): void {
-    if (typeof value === 'string' && containsExpression(value))
+    if (typeof value === 'string' && value.search(opening) !== -1)
       this.#shown.set(field, (this.#shown.get(field) ?? new Set()).add(value));
     else if (value !== null && typeof value === 'object')
       for (const each of Object.values(value)) this.#noteTexts(field, each);
@@ -48,7 +83,13 @@ export class WrittenExpressions {
 
   /** The text of this field of a token, with every expression that the author did not write as text. */
   inField(field: string, text: string): string {
-    if (this.#areBuilt || this.#shown.get(field)?.has(text)) return text;
-    return text.replaceAll(segments, (segment) => (this.#written.has(segment) ? segment : asText(segment)));
+    if (this.#shown.get(field)?.has(text)) return text;
+    let quoted = '';
+    let from = 0;
+    for (const { text: segment, at } of segmentsOf(text)) {
+      quoted += text.slice(from, at) + (this.#written.has(segment) ? segment : asText(segment));
+      from = at + segment.length;
+    }
+    return quoted + text.slice(from);
   }
 }
