@@ -7,16 +7,7 @@ import { KeysAbandoned } from './keys.ts';
 import { ProxyCreated, ProxyDeleted, ProxyKeyAdded, ProxyKeyDeleted, ProxyUpdated } from './proxy.ts';
 import { reactorEvents } from './reactor.ts';
 import { tenantEvents } from './tenant.ts';
-import {
-  FingerprintClaimVoided,
-  TokenCreated,
-  TokenCvcPurged,
-  TokenDeleted,
-  TokenExpired,
-  TokenKeysAbandoned,
-  TokenSigned,
-  TokenUpdated,
-} from './token.ts';
+import { ownTokenEvents } from './token.ts';
 import {
   TransactionCommitted,
   TransactionExpired,
@@ -44,16 +35,6 @@ interface Entity {
 }
 
 const proxyEvents = [ProxyCreated, ProxyUpdated, ProxyKeyAdded, ProxyKeyDeleted, ProxyDeleted];
-const tokenEvents = [
-  TokenCreated,
-  TokenUpdated,
-  TokenSigned,
-  TokenDeleted,
-  TokenExpired,
-  TokenCvcPurged,
-  TokenKeysAbandoned,
-  FingerprintClaimVoided,
-];
 const transactionEvents = [
   TransactionOpened,
   TransactionTokenEnlisted,
@@ -77,7 +58,7 @@ const entities: readonly Entity[] = [
   },
   { kind: 'reactor', id: 'reactor_id', streamOf: reactor, events: reactorEvents, others: keys },
   { kind: 'proxy', id: 'proxy_id', streamOf: proxy, events: proxyEvents, others: keys },
-  { kind: 'token', id: 'token_id', streamOf: token, events: tokenEvents, others: keys },
+  { kind: 'token', id: 'token_id', streamOf: token, events: ownTokenEvents, others: keys },
   { kind: 'transaction', id: 'transaction_id', streamOf: transaction, events: transactionEvents, others: [] },
   { kind: 'tenant', id: 'tenant_id', streamOf: tenant, events: tenantEvents, others: keys },
   {

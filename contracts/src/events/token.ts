@@ -114,15 +114,16 @@ export const FingerprintReleased = defineEvent(
   z.object({ fingerprint: z.string(), token_id: z.string() }),
 );
 
-export const tokenEvents = [
+/** The events in the stream of a token. */
+export const ownTokenEvents = [
   TokenCreated,
   TokenUpdated,
   TokenSigned,
   TokenDeleted,
   TokenExpired,
   TokenCvcPurged,
-  FingerprintClaimed,
-  FingerprintReleased,
   FingerprintClaimVoided,
   TokenKeysAbandoned,
 ] as const;
+
+export const tokenEvents = [...ownTokenEvents, FingerprintClaimed, FingerprintReleased] as const;

@@ -123,20 +123,21 @@ export async function openAuditLog(kind: LogKind, tenants: readonly string[]): P
   };
 }
 
-/** An event of the tenant, which went by the name from then on. */
-export function updateOf(tenantId: string, name: string, at = new Date('2030-01-01')): VaultEvent {
-  const data = { tenant_id: tenantId, name, settings: {} };
-  return newEvent(TenantUpdated, data, {
-    id: newId(),
-    metadata: {
-      tenant_id: tenantId,
-      actor: { kind: 'system', id: 'test' },
-      trace_id: 't',
-      correlation_id: 't',
-      occurred_at: at.toISOString(),
-    },
-  });
-}
+/** The id and the metadata of a new event of the tenant. */
+export const given = (tenantId: string, at = new Date('2030-01-01')) => ({
+  id: newId(),
+  metadata: {
+    tenant_id: tenantId,
+    actor: { kind: 'system' as const, id: 'test' },
+    trace_id: 't',
+    correlation_id: 't',
+    occurred_at: at.toISOString(),
+  },
+});
+
+/** An event that gives the tenant the name. */
+export const updateOf = (tenantId: string, name: string, at?: Date): VaultEvent =>
+  newEvent(TenantUpdated, { tenant_id: tenantId, name, settings: {} }, given(tenantId, at));
 
 /** Of the nth event, from 1. */
 export async function positionOf(log: AuditLog, place: number): Promise<Position> {

@@ -5,7 +5,6 @@ import {
   TokenDeleted,
   TokenSigned,
   TokensRead,
-  type EventMetadata,
   type VaultEvent,
 } from '@token-vault/contracts';
 import type { EventStore, Position, StoredEvent } from '@token-vault/event-store';
@@ -14,7 +13,7 @@ import { exportAudit } from '../src/export.ts';
 import { sealLogOnce } from '../src/seal-regularly.ts';
 import { sealLog } from '../src/sealer.ts';
 import { verifyAudit } from '../src/verify.ts';
-import { openAuditLog, positionOf, updateOf, type AuditLog, type LogKind } from './audit-log.ts';
+import { given, openAuditLog, positionOf, updateOf, type AuditLog, type LogKind } from './audit-log.ts';
 
 const tenants = ['00000000-0000-4000-8000-000000000001', '00000000-0000-4000-8000-000000000002'] as const;
 const [first, second] = tenants;
@@ -22,17 +21,6 @@ const [first, second] = tenants;
 let log: AuditLog;
 /** Positions by the places of events, as they were before the tampering. */
 let positions: readonly Position[];
-
-const given = (tenantId: string): { readonly id: string; readonly metadata: EventMetadata } => ({
-  id: newId(),
-  metadata: {
-    tenant_id: tenantId,
-    actor: { kind: 'system', id: 'test' },
-    trace_id: 't',
-    correlation_id: 't',
-    occurred_at: '2030-01-01T00:00:00.000Z',
-  },
-});
 
 /** Events of both tenants alternately, at the next places. */
 async function write(count: number): Promise<void> {
