@@ -258,12 +258,13 @@ describe('a row that was altered afterwards is refused, counted and written to t
 
   it('each refusal once, by its kind', async () => {
     expect(refusedKinds.size).toBe(7);
-    const linesByKind = [...refusedKinds].map(
-      (kind) => [kind, linesOf(vault).filter(({ component }) => component === kind).length] as const,
-    );
-    const countsByKind = async () =>
-      Promise.all([...refusedKinds].map(async (kind) => [kind, await countOf(vault, kind)] as const));
-    // Metrics are computed once a second.
-    await expect.poll(countsByKind, { timeout: 20_000 }).toEqual(linesByKind);
+    // The vault reads some of these rows by itself, too, so both are counted at one time. Metrics are computed once a second.
+    const countWithoutLine = async (kind: string) => {
+      const count = await countOf(vault, kind);
+      return [kind, count - linesOf(vault).filter(({ component }) => component === kind).length] as const;
+    };
+    await expect
+      .poll(() => Promise.all([...refusedKinds].map(countWithoutLine)), { timeout: 20_000 })
+      .toEqual([...refusedKinds].map((kind) => [kind, 0]));
   });
 });
