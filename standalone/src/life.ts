@@ -4,7 +4,7 @@ import {
   lowerBackgroundThreads,
 } from '@token-vault/process';
 import { banner } from './banner.ts';
-import type { RunningStandalone } from './start.ts';
+import type { OnAnswering, RunningStandalone } from './start.ts';
 
 /** Codes of errors whose message is one line that tells the operator what to do. */
 const explained = new Set([
@@ -53,33 +53,39 @@ function refuseArguments(given: readonly string[]): void {
   process.exit(asksForHelp ? 0 : 2);
 }
 
-/** Starts, prints the address, and stops at a signal, with its launcher, or with the database. */
-export async function runUntilStopped(start: () => Promise<RunningStandalone>): Promise<void> {
+/**
+ * Starts, prints the address, and stops at a signal, with its launcher, or with the database. A signal before `start` calls `onAnswering`
+ * ends the process at once.
+ */
+export async function runUntilStopped(
+  start: (onAnswering: OnAnswering) => Promise<RunningStandalone>,
+): Promise<void> {
   refuseArguments(process.argv.slice(2));
   closeInheritedDescriptors();
   leaveMemoryOutOfCoreDumps();
   lowerBackgroundThreads();
   const launcherEnded = whenLauncherEnds();
+  let isStopping = false;
+  const endAfter = (stop: () => Promise<void>, exitCode: number) => {
+    // A second signal changes nothing: Ctrl-C may arrive twice (from the terminal and from npm), and a clean stop is short.
+    if (isStopping) return;
+    isStopping = true;
+    process.stdout.write('stopping …\n');
+    stop().then(() => process.exit(exitCode), fail);
+  };
   try {
-    const vault = await start();
+    const vault = await start((stop) => {
+      for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => endAfter(stop, 0));
+      void launcherEnded.then(() => endAfter(stop, 0));
+    });
+    if (isStopping) return;
     process.stdout.write(banner(vault));
-    let isStopping = false;
-    const stop = (exitCode: number) => {
-      if (isStopping) return;
-      isStopping = true;
-      process.stdout.write('stopping …\n');
-      vault.stop().then(() => process.exit(exitCode), fail);
-    };
-    // A second signal changes nothing: Ctrl-C may arrive twice (from the terminal and from npm), and a clean stop is
-    // short.
-    process.on('SIGINT', () => stop(0));
-    process.on('SIGTERM', () => stop(0));
-    void launcherEnded.then(() => stop(0));
     void vault.databaseLost.then(() => {
       process.stderr.write('vault: the database ended unexpectedly\n');
-      stop(1);
+      endAfter(() => vault.stop(), 1);
     });
   } catch (error) {
-    fail(error);
+    // What a start that was told to stop could not complete is no failure.
+    if (!isStopping) fail(error);
   }
 }

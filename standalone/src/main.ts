@@ -2,4 +2,4 @@ import { readConfig } from './config.ts';
 import { runUntilStopped } from './life.ts';
 import { startStandalone } from './start.ts';
 
-await runUntilStopped(() => startStandalone(readConfig(process.env)));
+await runUntilStopped((onAnswering) => startStandalone(readConfig(process.env), onAnswering));

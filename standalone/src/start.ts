@@ -24,6 +24,9 @@ export interface RunningStandalone {
   readonly databaseLost: Promise<void>;
 }
 
+/** Called before the first request can be answered, also while the start is not complete: from then on a signal must not cut requests. */
+export type OnAnswering = (stop: () => Promise<void>) => void;
+
 const graceMs = 10_000;
 /** Work that waits for a database which does not answer is cut off after it. Runs of reactors have 18 s. */
 const closeMs = 25_000;
@@ -75,7 +78,10 @@ function whenLost(postgres: EmbeddedPostgres | undefined): Promise<void> {
  * @throws StandaloneError, StartError, SchemaTooNewError, WrongRootKeyError …: each message is one line for the
  * operator.
  */
-export async function startStandalone(config: StandaloneConfig): Promise<RunningStandalone> {
+export async function startStandalone(
+  config: StandaloneConfig,
+  onAnswering: OnAnswering = () => undefined,
+): Promise<RunningStandalone> {
   const logger = createLogger({ service: 'standalone', level: config.logLevel });
   const directory = await makeDataDirectory(config.dataDir);
   await refuseUnfinishedRestore(directory);
@@ -106,6 +112,7 @@ export async function startStandalone(config: StandaloneConfig): Promise<Running
     const { storagePath } = database;
     const place = { databaseUrl: database.url, isAlone: postgres !== undefined, storagePath };
     vault = await openVault({ ...config, ...place, directory, baseUrl: url, logger });
+    onAnswering(stop);
     current = vault.app;
     return { url, directory, credentials: vault.credentials, stop, databaseLost: whenLost(postgres) };
   } catch (error) {

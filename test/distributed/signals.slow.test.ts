@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Application, Reactor, Token } from '@token-vault/contracts';
 import { projections } from '@token-vault/projectors';
-import { type Answer, type Client, plainApplication, waitUntil } from '@token-vault/test-support';
+import { type Answer, type Client, plainApplication, spawnVault, waitUntil } from '@token-vault/test-support';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import pg from 'pg';
@@ -313,5 +313,35 @@ describe('SIGKILL of Postgres', () => {
       [line.service, line.msg, line.error_code, line.code, line.reason].join(),
     );
     expect(Object.entries(kinds).filter(([, count]) => count > 2)).toEqual([]);
+  });
+});
+
+describe('SIGTERM to a stack that answers, but has not completed its start', () => {
+  it('cuts off no request', async () => {
+    await stack.vault.stop();
+    const options = { dataDir: stack.vault.dataDir, env: { VAULT_STACK_REPLICAS: '1' } };
+    const vault = await spawnVault({ ...options, stack: 'processes' });
+    const { pid } = await waitUntil(async () => {
+      const late = await stack.member('proxy 1');
+      return late.pid > 0 && late;
+    });
+    // The stack waits for the start of each process.
+    process.kill(pid, 'SIGSTOP');
+    try {
+      const gateway = () => stack.clientOf('gateway', key);
+      const isReady = async () => (await (await gateway()).request('GET', '/health/ready')).status === 200;
+      await waitUntil(isReady, { timeoutMs: 60_000, what: 'a stack that answers' });
+      const client = await gateway();
+      const asked = Array.from({ length: 8 }, () => client.request('GET', '/tokens?size=1'));
+      vault.signal('SIGTERM');
+      const statuses = (await Promise.all(asked)).map(({ status }) => status);
+      expect(statuses).toEqual(asked.map(() => 200));
+      expect(vault.output()).not.toContain('vault ready');
+    } finally {
+      process.kill(pid, 'SIGCONT');
+      vault.signal('SIGTERM');
+    }
+    expect(await vault.exited).toEqual({ code: 0, signal: null });
+    expect(vault.errors()).toBe('');
   });
 });

@@ -2,4 +2,4 @@ import { runUntilStopped } from '../life.ts';
 import { readStackSettings } from './settings.ts';
 import { startStack } from './start.ts';
 
-await runUntilStopped(() => startStack(readStackSettings(process.env)));
+await runUntilStopped((onAnswering) => startStack(readStackSettings(process.env), onAnswering));

@@ -18,7 +18,7 @@ import { takeAccount } from '../account/service-account.ts';
 import { makeFirstTenant, type Credentials } from '../credentials.ts';
 import { makeDataDirectory, type DataDirectory } from '../data-directory.ts';
 import { requireReachable } from '../external-database.ts';
-import type { RunningStandalone } from '../start.ts';
+import type { OnAnswering, RunningStandalone } from '../start.ts';
 import { createFirstTenant } from '../vault.ts';
 import { descriptionWriter } from './describe.ts';
 import { startLastingPostgres, type LastingPostgres } from './lasting-postgres.ts';
@@ -174,7 +174,10 @@ async function openDatabase(
  * themselves.
  * @throws as `startStandalone`, and ConfigurationError
  */
-export async function startStack(settings: StackSettings): Promise<RunningStandalone> {
+export async function startStack(
+  settings: StackSettings,
+  onAnswering: OnAnswering,
+): Promise<RunningStandalone> {
   const logger = createLogger({ service: 'stack', level: settings.logLevel });
   const directory = await makeDataDirectory(settings.dataDir);
   let replicas: readonly Replica[] = [];
@@ -205,6 +208,7 @@ export async function startStack(settings: StackSettings): Promise<RunningStanda
     const place = { settings, directory, databaseUrl: database.url, storagePath, logger };
     const sources = await prepare(place);
     replicas = await createReplicas(place, onChange);
+    onAnswering(stop);
     await Promise.all(replicas.map((replica) => replica.start()));
     const url = `http://localhost:${replicas.at(-1)?.port ?? 0}`;
     const credentials = await makeTenant(place, sources, url);
