@@ -30,12 +30,6 @@ const keys = [
   },
 ];
 
-/** The plaintext of a request is a `Secret` from the line that takes it out of the body. */
-const secretFields = [
-  "MemberExpression[object.name='body'][property.name=/^(data|configuration|args)$/]:not(CallExpression[callee.name=/^secret(IfGiven)?$/] MemberExpression)",
-  "VariableDeclarator[init.name='body'] > ObjectPattern > Property[key.name=/^(data|configuration|args)$/]",
-].map((selector) => ({ selector, message: 'wrap it: secret(body.…)' }));
-
 export default tseslint.config(
   {
     ignores: [
@@ -79,10 +73,6 @@ export default tseslint.config(
       eqeqeq: 'error',
       'no-restricted-syntax': ['error', ...readModelNames, ...casts, ...keys],
     },
-  },
-  {
-    files: ['command-service/src/**/*.ts'],
-    rules: { 'no-restricted-syntax': ['error', ...readModelNames, ...casts, ...keys, ...secretFields] },
   },
   {
     files: ['libs/crypto/src/**/*.ts'],

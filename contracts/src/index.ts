@@ -26,6 +26,7 @@ export * from './permissions.ts';
 export * from './problems.ts';
 export * from './read-models/index.ts';
 export * from './statements.ts';
+export * from './secret.ts';
 export * from './session-statements.ts';
 export * from './streams.ts';
 export * from './text.ts';

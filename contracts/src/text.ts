@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Json } from './json.ts';
+import { secretIfGiven, type Secret } from './secret.ts';
 
 /** Text that every store can hold: no NUL, no lone surrogate. Lengths are in code points, as in JSON Schema. */
 export const text = (min: number, max: number) =>
@@ -18,6 +19,17 @@ export const optional = <Schema extends z.ZodType>(schema: Schema) =>
     z.output<Schema> | undefined,
     z.input<Schema> | null | undefined
   >;
+
+/** A field with plaintext: it leaves the validator as a `Secret`. Overwritten for the reason that `optional` gives. */
+export const secretOf = <Schema extends z.ZodType>(schema: Schema) =>
+  schema.overwrite(secretIfGiven as (value: unknown) => z.output<Schema>) as z.ZodType as z.ZodType<
+    SecretOf<z.output<Schema>>,
+    z.input<Schema>
+  >;
+
+type SecretOf<Value> = undefined extends Value
+  ? Secret<Exclude<Value, undefined>> | undefined
+  : Secret<Value>;
 
 /** A body of which every field is optional. It may be absent. */
 export const optionalBody = <Schema extends z.ZodObject>(schema: Schema) =>

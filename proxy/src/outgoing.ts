@@ -50,7 +50,7 @@ export async function readOutgoing(
   destination: URL,
   tenantId: string,
 ): Promise<OutgoingTemplate> {
-  const turn = raw.body.length < largeBytes ? ofSmallBody : await threadShares.begin(tenantId);
+  const turn = raw.body.expose().length < largeBytes ? ofSmallBody : await threadShares.begin(tenantId);
   try {
     return await readInTurn(raw, destination, turn);
   } finally {
@@ -69,7 +69,7 @@ async function readInTurn(raw: RawRequest, destination: URL, turn: Turn): Promis
   const headers = piecesOfHeaders(template, raw);
   const mediaType = onlyOne(raw, 'content-type');
   const isEncoded = !/^(identity)?$/i.test(onlyOne(raw, 'content-encoding'));
-  const body = await piecesOfBody(template, raw.body, { mediaType, isEncoded }, turn);
+  const body = await piecesOfBody(template, raw.body.expose(), { mediaType, isEncoded }, turn);
   const references = template.references();
   if (references.tokens.size > maxTokens)
     throw ValidationError.of('request', `must not name more than ${maxTokens} tokens`);
@@ -78,7 +78,7 @@ async function readInTurn(raw: RawRequest, destination: URL, turn: Turn): Promis
     async fill(expressions, tokens) {
       const write = await template.filledBy(expressions, tokens);
       const url = new URL(destination);
-      const filled = body === undefined ? raw.body : Buffer.from(write(body), 'utf8');
+      const filled = body === undefined ? raw.body.expose() : Buffer.from(write(body), 'utf8');
       if (filled.length > mostBytes)
         throw new DomainError(
           'payload_too_large',

@@ -1,4 +1,4 @@
-import { DomainError, parseDestinations, updateTenantBody, type Plan } from '@token-vault/contracts';
+import { DomainError, parseDestinations, updateTenantBody, type Plan, secret } from '@token-vault/contracts';
 import { describe, expect, it } from 'vitest';
 import { destinationOf, isAllowed } from '../src/destination.ts';
 
@@ -16,7 +16,7 @@ function ask(
     path: '/proxy',
     query: '',
     headers,
-    body: Buffer.alloc(0),
+    body: secret(Buffer.alloc(0)),
     signal: new AbortController().signal,
   };
   const settings = { ...(list === undefined ? {} : { proxy_destinations: list }), ...others };

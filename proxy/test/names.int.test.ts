@@ -1,5 +1,5 @@
 import type { Principal } from '@token-vault/access';
-import { eventRegistry, type RawRequest } from '@token-vault/contracts';
+import { eventRegistry, type RawRequest, secret } from '@token-vault/contracts';
 import { createEgressBroker, type EgressBrokerOptions } from '@token-vault/egress';
 import { startPosition, type EventStore } from '@token-vault/event-store';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
@@ -94,7 +94,7 @@ function openProxy(options: EgressBrokerOptions) {
       path,
       query: '',
       headers: [],
-      body: Buffer.from('x'),
+      body: secret(Buffer.from('x')),
       signal: new AbortController().signal,
     };
     const context = createRequestContext({ principal, traceId: 't', now: new Date() });

@@ -1,4 +1,4 @@
-import { DomainError, ValidationError, type RawRequest } from '@token-vault/contracts';
+import { DomainError, ValidationError, type RawRequest, secret } from '@token-vault/contracts';
 import {
   createExpressions,
   createInlineWorkers,
@@ -36,7 +36,7 @@ async function outgoing({ query = '', headers = [], body = '', type, url = 'http
     path: '/proxy',
     query,
     headers: type === undefined ? headers : [...headers, ['Content-Type', type]],
-    body: typeof body === 'string' ? Buffer.from(body) : body,
+    body: secret(typeof body === 'string' ? Buffer.from(body) : body),
     signal: new AbortController().signal,
   };
   const template = await readOutgoing(raw, new URL(url), 'tenant');

@@ -1,5 +1,5 @@
 import type { Principal } from '@token-vault/access';
-import { eventRegistry, TokensRead, type RawRequest, type VaultEvent } from '@token-vault/contracts';
+import { eventRegistry, TokensRead, type RawRequest, type VaultEvent, secret } from '@token-vault/contracts';
 import { createEgressBroker } from '@token-vault/egress';
 import { EventStoreUnavailableError, startPosition, type EventStore } from '@token-vault/event-store';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
@@ -154,7 +154,7 @@ export function openProxy(change: Partial<ProxyDependencies> = {}) {
       path: proxyId === undefined ? '/proxy' : `/proxies/${proxyId}/invoke`,
       query: '',
       headers: proxyId === undefined ? [['SVC-PROXY-URL', fixture.url], type] : [type],
-      body: Buffer.from('{{ card-1 }}'),
+      body: secret(Buffer.from('{{ card-1 }}')),
       signal: new AbortController().signal,
     };
     const request = { query: undefined, body: raw };

@@ -14,6 +14,8 @@ function written(query: SearchQuery): string {
       return `(or ${query.of.map(written).join(' ')})`;
     case 'not':
       return `(not ${written(query.of)})`;
+    case 'data':
+      return `data=${query.value.expose()}`;
     case 'text':
       return `${query.field}=${query.value}`;
     case 'metadata':

@@ -68,13 +68,6 @@ const judged: readonly Judged[] = [
   ['a data key that is not wiped', 'await keyRing.createDataKey(place);', restricted],
   ['a data key in another service', 'await keyRing.createDataKey(place);', restricted, 'proxy/src/a.ts'],
   ['a data key in its library', 'await keyRing.createDataKey(place);', [], 'libs/crypto/src/a.ts'],
-  ['a secret', 'const data = secret(validateData(type, body.data));', []],
-  ['a secret that may be absent', 'const data = secretIfGiven(body.data);', []],
-  ...['data', 'configuration', 'args'].flatMap((field): Judged[] => [
-    [`plain ${field} of a body`, `seal(body.${field});`, restricted],
-    [`plain ${field} of a body, compared`, `if (body.${field} === undefined) work();`, restricted],
-    [`plain ${field} of a body, by its name`, `const { name, ${field} } = body;`, restricted],
-  ]),
 ];
 
 // `npm run lint` checks the files of the repository.

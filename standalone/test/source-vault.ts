@@ -1,3 +1,4 @@
+import { secret } from '@token-vault/contracts';
 import { createCommandHandlers, createTenantCommands } from '@token-vault/command-service';
 import { createKeyRing, environmentRootKey } from '@token-vault/crypto';
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
@@ -55,7 +56,7 @@ async function makeReactor({ createReactor }: Handlers, tenantId: string): Promi
   };
   const context = createRequestContext({ principal, traceId: 'trace', now: systemClock.now() });
   const code = 'module.exports = async () => ({ raw: 1 })';
-  const body = { name: 'Reactor', code, configuration: { secret: 'value' }, application: undefined };
+  const body = { name: 'Reactor', code, configuration: secret({ secret: 'value' }), application: undefined };
   const answer = await createReactor?.({ params: undefined, query: undefined, body }, context);
   return (answer?.body as { id: string }).id;
 }

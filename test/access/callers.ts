@@ -1,5 +1,11 @@
 import type { Grants } from '@token-vault/access';
-import type { AccessRule, ApplicationType, Permission, Transform } from '@token-vault/contracts';
+import {
+  secret,
+  type AccessRule,
+  type ApplicationType,
+  type Permission,
+  type Transform,
+} from '@token-vault/contracts';
 import { must, newCaller, type Role } from './cast.ts';
 import type { Asker } from './entrances.ts';
 import { everything, permissions, rule, type Rights } from './rights.ts';
@@ -105,17 +111,17 @@ async function signIn(twins: Twins, manager: Asker): Promise<Asker> {
     identify: () => owner.identify(),
     params: {},
     query: {},
-    readBody: async () => undefined,
+    readBody: async () => secret(undefined),
   });
-  const secret = typeof answer.cookie === 'object' ? answer.cookie.set : '';
+  const cookie = typeof answer.cookie === 'object' ? answer.cookie.set : '';
   return {
     key: '',
     headers: {
-      Cookie: `vault-console=${secret}`,
+      Cookie: `vault-console=${cookie}`,
       Origin: twins.url,
-      'SVC-CONSOLE-SESSION': secret.split('.')[0] ?? '',
+      'SVC-CONSOLE-SESSION': cookie.split('.')[0] ?? '',
     },
-    identify: () => twins.authenticator.authenticateConsole(secret, 'token:read'),
+    identify: () => twins.authenticator.authenticateConsole(cookie, 'token:read'),
   };
 }
 

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { operations, type Json, type Operation } from '@token-vault/contracts';
+import { operations, type Json, type Operation, secret } from '@token-vault/contracts';
 import type { Identity, OperationRequest } from '@token-vault/operations';
 import { problemDetails, toProblem } from '@token-vault/http';
 import type { Asked, Told } from './asked.ts';
@@ -35,7 +35,7 @@ export async function tell(
       identify: () => asker.identify(),
       params,
       query,
-      readBody: async () => body,
+      readBody: async () => secret(body),
       transactionId,
       ...more,
     });

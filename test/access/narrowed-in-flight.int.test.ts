@@ -1,3 +1,4 @@
+import { secret } from '@token-vault/contracts';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { must, newCaller } from './cast.ts';
@@ -24,7 +25,7 @@ async function tellWhile(asked: Asked, change: (id: string) => Asked) {
     async readBody() {
       await must(vault.twins, vault.cast.manager, change(caller.id));
       await delay(bodyTookMs);
-      return asked.body;
+      return secret(asked.body);
     },
   });
 }

@@ -183,7 +183,7 @@ export class Invocations {
     const keyHash = context.parents.length > 0 ? undefined : context.principal.keyHash;
     const [args, callback, parents] = await Promise.all([
       this.#seal(id, 'args', request.args, context),
-      callbackUrl === undefined ? undefined : this.#seal(id, 'callback_url', secret(callbackUrl), context),
+      callbackUrl && this.#seal(id, 'callback_url', callbackUrl, context),
       context.parents.length === 0 ? undefined : this.#seal(id, 'parents', secret(context.parents), context),
     ]);
     return {

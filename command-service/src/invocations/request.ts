@@ -14,9 +14,9 @@ export type ReactBody = Partial<BodyOf<Operations['react']>>;
 
 /** A request to react, with the checks that need no stored data done. */
 export interface ReactRequest {
-  readonly args: Secret<NonNullable<ReactBody['args']>>;
+  readonly args: NonNullable<ReactBody['args']>;
   readonly references: TokenReferences;
-  readonly callbackUrl: string | undefined;
+  readonly callbackUrl: Secret<string> | undefined;
   readonly timeoutMs: number;
 }
 
@@ -25,8 +25,8 @@ const maxArgsBytes = 1_048_576;
 const maxTokens = 100;
 const defaultTimeoutMs = 10_000;
 
-function checkCallbackUrl(text: string, allowsPlainHttp: boolean): void {
-  const url = URL.parse(text);
+function checkCallbackUrl(given: Secret<string>, allowsPlainHttp: boolean): void {
+  const url = URL.parse(given.expose());
   const isSecure = url?.protocol === 'https:';
   if (url === null || !(isSecure || (allowsPlainHttp && url.protocol === 'http:')))
     throw ValidationError.of('callback_url', 'must be an https URL');
@@ -55,7 +55,7 @@ export function readReactRequest(
   allowsPlainHttp: boolean,
 ): ReactRequest {
   refuseInnerOfConsole(context);
-  const args = secret(body.args ?? {});
+  const args = body.args ?? secret({});
   // Both spellings are in use (rules.md §10).
   const callbackUrl = body.callback_url ?? body.callbackUrl;
   const timeoutMs = body.timeout_ms ?? body.timeoutMs;

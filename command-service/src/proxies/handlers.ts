@@ -7,7 +7,7 @@ import {
   type Proxy,
   type ProxyBody,
 } from '@token-vault/contracts';
-import { generateApiKey, hashApiKey, secret, secretIfGiven } from '@token-vault/crypto';
+import { generateApiKey, hashApiKey, secret } from '@token-vault/crypto';
 import type { EventStore, Position } from '@token-vault/event-store';
 import type { AnswerOwner, RequestContext } from '@token-vault/operations';
 import { attemptsOf } from '../aggregates/attempts.ts';
@@ -58,7 +58,7 @@ export class Proxies {
     const application = await this.#referenced(body.application, context);
     await this.#compile(codesOf(body), context);
     const id = context.newEntityId();
-    const configuration = secret(body.configuration ?? {});
+    const configuration = body.configuration ?? secret({});
     const { position } = await this.#execute(context, id, async () => ({
       kind: 'create',
       id,
@@ -75,7 +75,7 @@ export class Proxies {
     await loadProxy(this.#dependencies, tenantOf(context), id);
     const application = await this.#referenced(body.application, context);
     await this.#compile(codesOf(body), context);
-    const configuration = secret(body.configuration ?? {});
+    const configuration = body.configuration ?? secret({});
     const changed = await this.#change(context, id, async ({ configuration: before }) =>
       contentOf(body, {
         configuration: await this.#configurations.reseal(tenantOf(context), id, before, configuration),
@@ -91,14 +91,13 @@ export class Proxies {
     await loadProxy(this.#dependencies, tenantOf(context), id);
     const application = await this.#referenced(body.application ?? undefined, context);
     await this.#compile(codesOf(body), context);
-    const configuration = secretIfGiven(body.configuration);
     return this.#change(context, id, async (before) =>
       patched(before, body, {
         configuration: await this.#configurations.patched(
           tenantOf(context),
           id,
           before.configuration,
-          configuration,
+          body.configuration,
         ),
         applicationId: body.application === undefined ? before.applicationId : application?.id,
       }),

@@ -27,8 +27,6 @@ interface Configuring {
   readonly content?: { readonly configuration: SealedValue };
 }
 
-type ConfigurationPatch = Exclude<PatchReactorBody['configuration'], undefined>;
-
 export interface Configurations {
   /** The keys of a command, for its execution: a creation brings a new one. */
   newKeys(tenantId: string): {
@@ -49,7 +47,7 @@ export interface Configurations {
     tenantId: string,
     id: string,
     before: SealedValue,
-    patch: Secret<ConfigurationPatch> | undefined,
+    patch: PatchReactorBody['configuration'],
   ): Promise<SealedValue>;
   /** @throws NotFoundError when the entity was deleted meanwhile. */
   open(tenantId: string, id: string, sealed: SealedValue): Promise<Secret<Configuration>>;

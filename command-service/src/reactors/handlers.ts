@@ -1,5 +1,5 @@
 import { streams, type PatchReactorBody, type Reactor, type ReactorBody } from '@token-vault/contracts';
-import { secret, secretIfGiven, type KeyRing, type Secret } from '@token-vault/crypto';
+import type { KeyRing, Secret } from '@token-vault/crypto';
 import type { EventStore, Position } from '@token-vault/event-store';
 import type { AnswerOwner, RequestContext } from '@token-vault/operations';
 import { attemptsOf } from '../aggregates/attempts.ts';
@@ -86,8 +86,7 @@ export class Reactors {
     const application = await this.#referenced(body.application, context);
     await this.#compile(body.code, context);
     const id = context.newEntityId();
-    const { name, code } = body;
-    const configuration = secret(body.configuration);
+    const { name, code, configuration } = body;
     const sealed = () => this.#configurations.seal(tenantOf(context), id, configuration);
     const { position } = await execute({
       store: this.#store,
@@ -113,8 +112,7 @@ export class Reactors {
     await loadReactor(this.#dependencies, tenantOf(context), id);
     const application = await this.#referenced(body.application, context);
     await this.#compile(body.code, context);
-    const { name, code } = body;
-    const configuration = secret(body.configuration);
+    const { name, code, configuration } = body;
     const changed = await this.#change(context, id, async (details) => ({
       name,
       code,
@@ -130,7 +128,6 @@ export class Reactors {
     await loadReactor(this.#dependencies, tenantOf(context), id);
     const application = await this.#referenced(body.application ?? undefined, context);
     if (body.code !== undefined) await this.#compile(body.code, context);
-    const configuration = secretIfGiven(body.configuration);
     return this.#change(context, id, async (details) => ({
       name: body.name ?? details.name,
       code: body.code ?? details.code,
@@ -138,7 +135,7 @@ export class Reactors {
         tenantOf(context),
         id,
         details.configuration,
-        configuration,
+        body.configuration,
       ),
       applicationId: body.application === undefined ? details.applicationId : application?.id,
     }));

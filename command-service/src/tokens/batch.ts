@@ -9,6 +9,7 @@ import {
   type DeleteTokensAnswer,
   type Json,
   type Permission,
+  type Secret,
 } from '@token-vault/contracts';
 import { AppendGroup, comparePositions, type GroupMember, type Position } from '@token-vault/event-store';
 import { deniedEvent, parseInput, type Answer, type RequestContext } from '@token-vault/operations';
@@ -98,12 +99,16 @@ const positionOf = (outcome: Outcome<{ readonly position: Position | undefined }
 export async function createTokens(
   dependencies: TokenDependencies,
   creation: TokenCreation,
-  tokens: readonly Json[],
+  tokens: readonly Secret<Json>[],
   context: RequestContext,
 ): Promise<Answer> {
   await dependencies.enlistment.check(context);
   const outcomes = await eachItem(tokens, context, async (item, of, member) =>
-    creation.create(parseInput(createTokenBody, item, { root: 'token' }) as CreateTokenBody, of, member),
+    creation.create(
+      parseInput(createTokenBody, item.expose(), { root: 'token' }) as CreateTokenBody,
+      of,
+      member,
+    ),
   );
   await recordRefusals(dependencies, outcomes, 'token:create', context);
   const results = outcomes.map((each): BatchAnswer['results'][number] =>

@@ -164,7 +164,7 @@ export async function draftToken(
   const { type } = body;
   const defaults = typeDefaults[type];
   const containers = body.containers ?? [defaults.container];
-  const data = secret(validateData(type, body.data));
+  const data = secret(validateData(type, body.data.expose()));
   // Null comes only from the command line, for tokens whose mask was removed. HTTP treats null as unset.
   const mask = body.mask === undefined ? defaults.mask : (body.mask ?? undefined);
   const expressions = expressionsOf(dependencies, context);

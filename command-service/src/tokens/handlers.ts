@@ -1,4 +1,4 @@
-import type { CreateTokenBody, Json, PatchTokenBody } from '@token-vault/contracts';
+import type { CreateTokenBody, Json, PatchTokenBody, Secret } from '@token-vault/contracts';
 import type { RequestContext } from '@token-vault/operations';
 import { createTokens, deleteTokens } from './batch.ts';
 import { TokenCreation } from './create.ts';
@@ -15,12 +15,12 @@ export function createTokenHandlers(dependencies: TokenDependencies, atomic: Ato
   const update = new TokenUpdate(dependencies);
   return {
     create: (body: CreateTokenBody, context: RequestContext) => creation.create(body, context),
-    createAll: (bodies: readonly Json[], context: RequestContext) =>
+    createAll: (bodies: readonly Secret<Json>[], context: RequestContext) =>
       createTokens(dependencies, creation, bodies, context),
     update: (id: string, body: PatchTokenBody, context: RequestContext) => update.update(id, body, context),
     delete: (id: string, context: RequestContext) => deleteToken(dependencies, id, context),
     deleteAll: (ids: readonly string[], context: RequestContext) => deleteTokens(dependencies, ids, context),
-    tokenize: (payload: Json, context: RequestContext) =>
+    tokenize: (payload: Secret<Json>, context: RequestContext) =>
       tokenize({ dependencies, creation, atomic }, payload, context),
   };
 }

@@ -1,14 +1,6 @@
-import type { Json, PatchTokenBody, Transform } from '@token-vault/contracts';
-import { secretIfGiven, type Secret } from '@token-vault/crypto';
+import type { PatchTokenBody, Transform } from '@token-vault/contracts';
 import type { RequestContext } from '@token-vault/operations';
 import type { TokenDetails } from '@token-vault/tokens';
-
-/** The body of a patch, its plaintext as a secret. */
-export interface Patch extends Omit<PatchTokenBody, 'data'> {
-  readonly data: Secret<Json> | undefined;
-}
-
-export const patchOf = (body: PatchTokenBody): Patch => ({ ...body, data: secretIfGiven(body.data) });
 
 /**
  * A patch and the rights of its caller. `transform`: how token:update shows the present token. `target`: how it shows
@@ -16,7 +8,7 @@ export const patchOf = (body: PatchTokenBody): Patch => ({ ...body, data: secret
  */
 export interface PatchAttempt {
   readonly details: TokenDetails;
-  readonly patch: Patch;
+  readonly patch: PatchTokenBody;
   readonly context: RequestContext;
   readonly target: readonly string[];
   readonly transform: Transform;

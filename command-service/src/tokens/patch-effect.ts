@@ -1,6 +1,5 @@
-import type { Json } from '@token-vault/contracts';
+import type { Json, PatchTokenBody } from '@token-vault/contracts';
 import { readPathsOf, type ReadPath } from '@token-vault/expressions';
-import type { Patch } from './patch-attempt.ts';
 
 /** The effect of a patch on an expression, computed without the stored data. */
 interface PatchEffect {
@@ -21,7 +20,7 @@ function propertyEffect(path: ReadPath, patch: Json | undefined): PropertyEffect
   return Object.hasOwn(patch, property) ? propertyEffect(rest, patch[property]) : 'kept';
 }
 
-export function effectOfPatch(expression: string, { data, metadata }: Patch): PatchEffect {
+export function effectOfPatch(expression: string, { data, metadata }: PatchTokenBody): PatchEffect {
   const effects = (root: string, patch: Json | undefined): PropertyEffect[] =>
     readPathsOf(expression).flatMap(([name, ...path]) =>
       name === root ? [propertyEffect(path, patch)] : [],

@@ -6,6 +6,7 @@ import {
   type Json,
   type JsonInput,
   type JsonObject,
+  type Secret,
 } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
 import { comparePositions } from '@token-vault/event-store';
@@ -69,9 +70,9 @@ function mapSlots(value: Json, path: Path, visit: (slot: Slot) => JsonInput): Js
   return result;
 }
 
-function collect(payload: Json): Slot[] {
+function collect(payload: Secret<Json>): Slot[] {
   const slots: Slot[] = [];
-  mapSlots(payload, [], (slot) => {
+  mapSlots(payload.expose(), [], (slot) => {
     slots.push(slot);
     if (slots.length > maxTokens)
       throw ValidationError.of('body', `must not hold more than ${maxTokens} tokens`);
@@ -136,7 +137,7 @@ export interface TokenizeDependencies {
  */
 export async function tokenize(
   { dependencies, creation, atomic }: TokenizeDependencies,
-  payload: Json,
+  payload: Secret<Json>,
   context: RequestContext,
 ): Promise<Tokenized> {
   await dependencies.enlistment.check(context);
@@ -188,9 +189,9 @@ async function withdraw(dependencies: TokenDependencies, context: RequestContext
   }
 }
 
-function fill(payload: Json, created: readonly CreatedToken[]): JsonInput {
+function fill(payload: Secret<Json>, created: readonly CreatedToken[]): JsonInput {
   let next = 0;
-  return mapSlots(payload, [], (slot) => {
+  return mapSlots(payload.expose(), [], (slot) => {
     const token = created[next]?.token;
     next += 1;
     if (!token) throw new Error('a token of the payload is missing');

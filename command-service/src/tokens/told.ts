@@ -1,4 +1,4 @@
-import type { Json } from '@token-vault/contracts';
+import type { Json, PatchTokenBody } from '@token-vault/contracts';
 import { mayRead } from '@token-vault/expressions';
 import {
   DataDependentError,
@@ -12,7 +12,7 @@ import type { CreatedToken } from './create.ts';
 import { requireAccess } from './drafts.ts';
 import { EvaluationFailedError } from './expression-errors.ts';
 import { isDataHidden, readsStoredData, tellsOfStoredData } from './hidden-data.ts';
-import type { Patch, PatchAttempt } from './patch-attempt.ts';
+import type { PatchAttempt } from './patch-attempt.ts';
 
 /** The right by which a caller is told of data that a patch read. What it may read does not matter: it is shown none. */
 const told: Showing = { permission: 'token:update', transform: 'reveal', isTold: true };
@@ -43,7 +43,7 @@ export function toldBySuccess(attempt: PatchAttempt, mask: Json | undefined): An
  */
 export function toldByRepeat(
   details: TokenDetails,
-  patch: Patch,
+  patch: PatchTokenBody,
   context: RequestContext,
 ): AnswerToken | undefined {
   const { id, type, content } = details;

@@ -25,7 +25,7 @@ import { Duplicates, type Clearance } from './duplicates.ts';
 import { loadToken, writeToken, type TokenBefore } from './change.ts';
 import { ExistingTokens } from './existing.ts';
 import { isDataHidden, refuseUseOfHiddenData } from './hidden-data.ts';
-import { patchOf, type Patch, type PatchAttempt } from './patch-attempt.ts';
+import type { PatchAttempt } from './patch-attempt.ts';
 import { changeOf, type Change } from './patched.ts';
 import type { TokenHistory } from './history.ts';
 import { isCvcIn } from './patched-fields.ts';
@@ -59,7 +59,7 @@ export class TokenUpdate {
   /** @throws NotFoundError, ForbiddenError, ValidationError, ConflictError */
   async update(id: string, body: PatchTokenBody, context: RequestContext): Promise<UpdatedToken> {
     try {
-      return await this.#write(id, patchOf(body), context);
+      return await this.#write(id, body, context);
     } catch (error) {
       // The token was deleted during the update.
       if (error instanceof KeyDestroyedError) throw new NotFoundError('The token');
@@ -67,7 +67,7 @@ export class TokenUpdate {
     }
   }
 
-  async #write(id: string, patch: Patch, caller: RequestContext): Promise<UpdatedToken> {
+  async #write(id: string, patch: PatchTokenBody, caller: RequestContext): Promise<UpdatedToken> {
     const dependencies = this.#dependencies;
     const { enlistment, erasure } = dependencies;
     const tenantId = caller.principal.tenant.id;
@@ -96,7 +96,7 @@ export class TokenUpdate {
   }
 
   /** Gives the answer at once when there is nothing to write. */
-  async #decide(patch: Patch, before: TokenBefore & TokenHistory, attempts: Attempts) {
+  async #decide(patch: PatchTokenBody, before: TokenBefore & TokenHistory, attempts: Attempts) {
     const { context, tokenId: id, state } = before;
     const { store, keyRing } = this.#dependencies;
     const { tenant } = context.principal;
@@ -158,7 +158,7 @@ export class TokenUpdate {
 
   /** @throws ForbiddenError, ConflictError */
   #allowed(
-    patch: Patch,
+    patch: PatchTokenBody,
     details: TokenDetails,
     { context, lockedBy }: TokenBefore & TokenHistory,
   ): PatchAttempt {
@@ -194,7 +194,7 @@ export class TokenUpdate {
     return { token, position, cvcEndsAt, shown: showing, told };
   }
 
-  #reseal(details: TokenDetails, change: Change, patch: Patch, context: RequestContext) {
+  #reseal(details: TokenDetails, change: Change, patch: PatchTokenBody, context: RequestContext) {
     const { content } = details;
     if (patch.data === undefined) {
       const { data, cvc, cvc_expires_at: keptUntil } = content;

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import { invocationPlace, streams, type ParentRun, type Reactor } from '@token-vault/contracts';
+import { invocationPlace, streams, type ParentRun, type Reactor, reactBody } from '@token-vault/contracts';
 import { KeyDestroyedError } from '@token-vault/crypto';
 import { KeysNotStoredError } from '@token-vault/event-store';
 import { createAuditTrail, createRequestContext } from '@token-vault/operations';
 import { silentLogger } from '@token-vault/observability';
 import { afterAll, beforeAll, beforeEach, expect, it, vi } from 'vitest';
+import type { z } from 'zod';
 import { createInvocationOutcomes, type InvocationOutcomes } from '../../src/index.ts';
 import { Invocations } from '../../src/invocations/handlers.ts';
-import type { ReactBody } from '../../src/invocations/request.ts';
 import { noActor, anyone, openVault, type TestVault } from '../tokens/vault.ts';
 
 let vault: TestVault;
@@ -29,7 +29,7 @@ afterAll(async () => {
 });
 
 function react(
-  body: ReactBody,
+  body: Partial<z.input<typeof reactBody>>,
   store = vault.faults.store,
   more: { readonly onWaiting?: () => void; readonly parents?: readonly ParentRun[] } = {},
 ) {
@@ -38,7 +38,7 @@ function react(
   const how = { allowsPlainHttp: false, startWithinMs: 1, findActor: noActor };
   const dependencies = { store, keyRing, clock, audit, outcomes, ...how };
   const context = createRequestContext({ principal, traceId: randomUUID(), now: clock.now(), ...more });
-  return new Invocations(dependencies).react(reactor.id, body, context);
+  return new Invocations(dependencies).react(reactor.id, reactBody.parse(body), context);
 }
 const typesOfRun = async () =>
   (await vault.events())

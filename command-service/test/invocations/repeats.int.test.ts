@@ -10,15 +10,16 @@ import {
   type EventMetadata,
   type Reactor,
   type TokenIdentity,
+  reactBody,
 } from '@token-vault/contracts';
 import { seal, secret } from '@token-vault/crypto';
 import { createAuditTrail, createRequestContext, type Answer } from '@token-vault/operations';
 import { silentLogger } from '@token-vault/observability';
 import { waitUntil } from '@token-vault/test-support';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import type { z } from 'zod';
 import { createInvocationOutcomes, type InvocationOutcomes } from '../../src/index.ts';
 import { Invocations } from '../../src/invocations/handlers.ts';
-import type { ReactBody } from '../../src/invocations/request.ts';
 import { anyone, noActor, openVault, type TestVault } from '../tokens/vault.ts';
 
 let vault: TestVault;
@@ -53,7 +54,11 @@ const contextOf = (principal: Principal) =>
   });
 
 /** Each call has the same ids: the first attempt, whose process died, or a later one. */
-function react(body: ReactBody, principal: Principal = vault.principal, store = vault.log): Promise<Answer> {
+function react(
+  body: Partial<z.input<typeof reactBody>>,
+  principal: Principal = vault.principal,
+  store = vault.log,
+): Promise<Answer> {
   const { keyRing, clock } = vault;
   const invocations = new Invocations({
     store,
@@ -64,7 +69,7 @@ function react(body: ReactBody, principal: Principal = vault.principal, store = 
     audit: createAuditTrail(store),
     findActor: noActor,
   });
-  return invocations.react(reactor.id, body, contextOf(principal));
+  return invocations.react(reactor.id, reactBody.parse(body), contextOf(principal));
 }
 
 interface Ending {

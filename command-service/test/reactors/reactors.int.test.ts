@@ -1,7 +1,7 @@
 import { fieldsOf } from '@token-vault/test-support';
 import { randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
-import { KeysAbandoned, streams, type Application, type Reactor } from '@token-vault/contracts';
+import { KeysAbandoned, streams, type Application, type Reactor, secret } from '@token-vault/contracts';
 import type { SealedValue } from '@token-vault/crypto';
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import { createAuditTrail, createRequestContext } from '@token-vault/operations';
@@ -152,7 +152,8 @@ describe('refused requests', () => {
         Promise.resolve({ ok: false, message: `no function in ${given.length} of ${tenantId}`, line: 7 }),
     });
     const context = createRequestContext({ principal: manager, traceId: 'trace', now: vault.clock.now() });
-    const request = { params: undefined, query: undefined, body: { ...body, application: undefined } };
+    const given = { ...body, application: undefined, configuration: secret(body.configuration) };
+    const request = { params: undefined, query: undefined, body: given };
     await expect(handlers.createReactor?.(request, context)).rejects.toThrow(
       `line 7: no function in ${code.length} of ${manager.tenant.id}`,
     );

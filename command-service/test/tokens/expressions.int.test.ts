@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { createAuditTrail, createRequestContext } from '@token-vault/operations';
 import { createInlineWorkers } from '@token-vault/expressions';
 import { silentLogger } from '@token-vault/observability';
-import type { Json, Reactor, Token } from '@token-vault/contracts';
+import { reactBody, type Json, type Reactor, type Token } from '@token-vault/contracts';
 import { describe, expect, it } from 'vitest';
 import { createInvocationOutcomes } from '../../src/index.ts';
 import { Invocations } from '../../src/invocations/handlers.ts';
@@ -104,7 +104,7 @@ describe('the arguments of a reactor', () => {
     try {
       return await new Invocations(dependencies).react(
         reactor.id,
-        { args, callback_url: 'https://a.example' },
+        reactBody.parse({ args, callback_url: 'https://a.example' }),
         context,
       );
     } finally {

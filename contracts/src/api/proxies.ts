@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { parseDestinations } from '../destinations.ts';
 import { applicationTypes } from '../permissions.ts';
-import { optional, text } from '../text.ts';
+import { optional, secretOf, text } from '../text.ts';
 import { applicationKey, entityName, uuidParams } from './applications.ts';
 import { page } from './paging.ts';
 import { applicationReference, code, configuration, configurationPatch } from './reactors.ts';
@@ -47,7 +47,7 @@ export const proxyBody = z.object({
   request: optional(transform),
   response: optional(transform),
   require_auth: optional(z.boolean()),
-  configuration: optional(configuration),
+  configuration: secretOf(optional(configuration)),
 });
 export type ProxyBody = z.infer<typeof proxyBody>;
 
@@ -59,7 +59,7 @@ export const patchProxyBody = z.object({
   request: z.object({ code: code.optional() }).nullish(),
   response: z.object({ code: code.optional() }).nullish(),
   require_auth: z.boolean().nullish(),
-  configuration: configurationPatch.nullish(),
+  configuration: secretOf(configurationPatch.nullish()),
 });
 export type PatchProxyBody = z.infer<typeof patchProxyBody>;
 

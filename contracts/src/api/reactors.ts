@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { applicationTypes } from '../permissions.ts';
-import { anyJson, boundedMap, optional, optionalBody, text } from '../text.ts';
+import { anyJson, boundedMap, optional, optionalBody, secretOf, text } from '../text.ts';
 import { entityName } from './applications.ts';
 import { page, paging, repeatable } from './paging.ts';
 
@@ -13,7 +13,7 @@ export const applicationReference = z.object({ id: z.uuid() });
 export const reactorBody = z.object({
   name: entityName,
   code,
-  configuration,
+  configuration: secretOf(configuration),
   application: optional(applicationReference),
 });
 export type ReactorBody = z.infer<typeof reactorBody>;
@@ -21,7 +21,7 @@ export type ReactorBody = z.infer<typeof reactorBody>;
 export const patchReactorBody = z.object({
   name: entityName.optional(),
   code: code.optional(),
-  configuration: configurationPatch.nullish(),
+  configuration: secretOf(configurationPatch.nullish()),
   application: applicationReference.nullish(),
 });
 export type PatchReactorBody = z.infer<typeof patchReactorBody>;
@@ -51,9 +51,9 @@ export const listReactorsQuery = z.object({
 
 export const reactBody = optionalBody(
   z.object({
-    args: optional(z.record(z.string(), anyJson)),
-    callback_url: optional(text(1, 2000)),
-    callbackUrl: optional(text(1, 2000)),
+    args: secretOf(optional(z.record(z.string(), anyJson))),
+    callback_url: secretOf(optional(text(1, 2000))),
+    callbackUrl: secretOf(optional(text(1, 2000))),
     timeout_ms: optional(z.int().min(10_000).max(210_000)),
     timeoutMs: optional(z.int().min(10_000).max(210_000)),
   }),

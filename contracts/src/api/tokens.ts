@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { tokenTypes } from '../names.ts';
-import { anyJson, boundedMap, fieldLimits, optional, text } from '../text.ts';
+import { anyJson, boundedMap, fieldLimits, optional, secretOf, text } from '../text.ts';
 import { containerPath } from './access-rules.ts';
 import { page, paging, repeatable } from './paging.ts';
 
@@ -26,7 +26,7 @@ export const createTokenBody = z.object({
   /** A literal id, or an expression over `data`. The result of an expression must satisfy the rule for literal ids. */
   id: optional(text(1, 1000)),
   type: z.enum(tokenTypes),
-  data: anyJson.refine((value) => value !== null, 'is required'),
+  data: secretOf(anyJson.refine((value) => value !== null, 'is required')),
   mask: optional(anyJson),
   containers: optional(containers),
   metadata: optional(metadata),
@@ -39,7 +39,7 @@ export type CreateTokenBody = z.infer<typeof createTokenBody>;
 
 /** RFC 7386: null removes a field; an absent field stays as it is. */
 export const patchTokenBody = z.object({
-  data: anyJson.optional(),
+  data: secretOf(anyJson.optional()),
   mask: anyJson.optional(),
   /** Null removes a key. So a patch may remove the maximum number of keys and add the maximum number of new ones. */
   metadata: boundedMap(text(1, 200), text(0, 1000).nullable(), 2 * maxMetadata).nullish(),
@@ -89,13 +89,13 @@ export const listTokensQuery = z
   }));
 
 export const searchTokensBody = z.object({
-  query: text(0, 2000),
+  query: secretOf(text(0, 2000)),
   page: optional(z.int().min(1).max(999_999_999)),
   size: optional(z.int().min(0).max(100)),
 });
 
 /** Any JSON with `{{ <token id> | filters }}` in its strings (rules.md §4). */
-export const detokenizeBody = anyJson;
+export const detokenizeBody = secretOf(anyJson);
 export const detokenizeAnswer = z.object({
   /** The body of the request with the tokens in place of the expressions. */
   data: anyJson,
@@ -120,7 +120,7 @@ const itemError = z.object({
 });
 
 /** Each token is a body of POST /tokens. It is validated by itself, so an invalid token does not affect the others. */
-export const createTokensBody = z.object({ tokens: z.array(anyJson).min(1).max(maxTokens) });
+export const createTokensBody = z.object({ tokens: z.array(secretOf(anyJson)).min(1).max(maxTokens) });
 export const batchAnswer = z.object({
   /** One for each token of the request, in order: 201, 200 for an existing token, or the status of its error. */
   results: z.array(z.object({ status: z.int(), token: token.optional(), error: itemError.optional() })),

@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import type { EntityType } from '../names.ts';
 import type { Permission } from '../permissions.ts';
 import type { ReadModelName } from '../read-models/index.ts';
+import type { Secret } from '../secret.ts';
 
 /** One operation of the HTTP interface. Routing, validation, gateway, OpenAPI and tests derive from it. */
 export interface Operation {
@@ -66,7 +67,7 @@ export interface RawRequest {
   readonly query: string;
   /** As they were sent, in their order, repeated ones repeated. A character is a byte. */
   readonly headers: readonly (readonly [name: string, value: string])[];
-  readonly body: Uint8Array;
+  readonly body: Secret<Uint8Array>;
   /** Aborts when the client has disconnected before its answer was complete. */
   readonly signal: AbortSignal;
 }

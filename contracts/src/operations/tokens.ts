@@ -1,6 +1,6 @@
 import { erasureCertificate } from '../api/erasure.ts';
 import * as tokens from '../api/tokens.ts';
-import { anyJson } from '../text.ts';
+import { anyJson, secretOf } from '../text.ts';
 import type { Operation } from './definition.ts';
 
 export const tokenOperations = {
@@ -132,7 +132,7 @@ export const tokenOperations = {
     permission: 'token:create',
     entity: 'token',
     summary: 'Tokenize any JSON',
-    body: anyJson,
+    body: secretOf(anyJson),
     success: 200,
     response: anyJson,
     isEnlistable: true,

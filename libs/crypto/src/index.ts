@@ -1,4 +1,4 @@
-export { isSecret, secret, secretIfGiven, Secret } from './secret.ts';
+export { isSecret, secret, Secret } from '@token-vault/contracts';
 export * from './errors.ts';
 export { DataKey, type DataKeyIdentity } from './data-key.ts';
 export { isSealedValue, keyIdOf, open, seal, type SealContext, type SealedValue } from './sealed-value.ts';

@@ -1,9 +1,8 @@
-import type { Json, JsonInput, SealedValue } from '@token-vault/contracts';
+import { Secret, type Json, type JsonInput, type SealedValue } from '@token-vault/contracts';
 import { decrypt, encrypt, ivLength, tagLength } from './aead.ts';
 import type { DataKey } from './data-key.ts';
 import { SealBrokenError } from './errors.ts';
 import { frame } from './framing.ts';
-import { Secret } from './secret.ts';
 
 /**
  * `sv1.<key id>.<base64url of iv (12 bytes), ciphertext, tag (16 bytes)>`: AES-256-GCM over the value as JSON. The additional data binds

@@ -1,9 +1,8 @@
-import { revisionOf, type RecordKind, type Statement } from '@token-vault/contracts';
+import { isSecret, revisionOf, type RecordKind, type Secret, type Statement } from '@token-vault/contracts';
 import { createHmac, createSecretKey, timingSafeEqual, type KeyObject } from 'node:crypto';
 import { deriveKey } from './aead.ts';
 import { encodeBase58 } from './base58.ts';
 import { frame } from './framing.ts';
-import { isSecret, type Secret } from './secret.ts';
 
 /** The keyed hashes of one tenant. Equal input gives equal output as long as the tenant exists, also after key rotations. */
 export interface TenantHashes {

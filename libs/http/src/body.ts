@@ -1,4 +1,4 @@
-import { DomainError, UnavailableError, ValidationError } from '@token-vault/contracts';
+import { DomainError, secret, UnavailableError, ValidationError, type Secret } from '@token-vault/contracts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { bodyTurns } from './body-turns.ts';
 import { refuseDepth } from './depth.ts';
@@ -31,18 +31,21 @@ export async function readBody(
   response: ServerResponse,
   tenantId: string,
   begin: () => Promise<void>,
-): Promise<unknown> {
+): Promise<Secret<unknown>> {
   const {
     'content-length': length,
     'transfer-encoding': transfer,
     'content-encoding': encoding,
   } = request.headers;
-  if (transfer === undefined && (length ?? '0') === '0') return void (await begin());
+  if (transfer === undefined && (length ?? '0') === '0') {
+    await begin();
+    return secret(undefined);
+  }
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity')
     throw new DomainError('unsupported_media_type', 'The request body must not be compressed.');
   const bytes = await collectBody(request, response);
   await begin();
-  if (bytes.length === 0) return undefined;
+  if (bytes.length === 0) return secret(undefined);
   return bodyTurns.take({ tenantId, size: bytes.length, response }, () => {
     // The client may have disconnected while the body waited for its turn.
     if (response.destroyed) throw new RequestAbortedError('the client disconnected');
@@ -87,7 +90,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true });
  * Parses a JSON body. Errors of the decoder and of the parser quote their input, so they are not passed on.
  * @throws ValidationError for JSON that the vault could not give back as it was, or that is nested too deeply
  */
-export function parseBody(bytes: Buffer): unknown {
+export function parseBody(bytes: Buffer): Secret<unknown> {
   refuseDepth(bytes);
   let text: string;
   try {
@@ -96,7 +99,7 @@ export function parseBody(bytes: Buffer): unknown {
     throw ValidationError.of('body', 'must be UTF-8');
   }
   try {
-    return parseExactly(text);
+    return secret(parseExactly(text));
   } catch (error) {
     if (error instanceof ValidationError) throw error;
     throw ValidationError.of('body', 'is not valid JSON');

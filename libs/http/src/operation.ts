@@ -2,6 +2,7 @@ import {
   operations,
   proxyKeyOf,
   readsBody,
+  secret,
   type Operation,
   type OperationId,
   type RawRequest,
@@ -116,7 +117,7 @@ async function readRaw(
     headers: rawHeaders.flatMap((name, index) =>
       index % 2 === 0 ? [[name, rawHeaders[index + 1] ?? ''] as const] : [],
     ),
-    body,
+    body: secret(body),
     signal: abort.signal,
   };
 }

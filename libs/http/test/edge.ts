@@ -5,7 +5,7 @@ import { startTinyApp, type Reply, type TinyApp, type TinyOptions } from './tiny
 export const canary = '4111111111111111';
 
 const echo: Handlers = {
-  createToken: async ({ body }) => ({ body: { type: body.type, data: body.data } }),
+  createToken: async ({ body }) => ({ body: { type: body.type, data: body.data.expose() } }),
   getToken: async ({ params }) => ({ body: { id: params.id } }),
   listTokens: async ({ query }) => ({ body: query }),
   updateToken: async ({ body }) => ({ body: { patched: body } }),

@@ -1,7 +1,18 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { isChanged, parseExactly } from '../src/exact-numbers.ts';
 import { randomUUID } from 'node:crypto';
+import { isSecret } from '@token-vault/contracts';
 import { goodKey, principalWith, startTinyApp, type TinyApp } from './tiny-app.ts';
+
+/** A body with what its secrets hold. */
+const exposed = (body: object | undefined) =>
+  body &&
+  Object.fromEntries(
+    Object.entries(body).map(([name, value]) => [
+      name,
+      isSecret(value) ? value.expose() : (value as unknown),
+    ]),
+  );
 
 let app: TinyApp;
 let start: (isLenient: boolean) => Promise<TinyApp>;
@@ -9,9 +20,9 @@ let calls: number;
 
 beforeEach(async () => {
   calls = 0;
-  const echo = async (input: { body?: unknown; query?: unknown }) => {
+  const echo = async (input: { body?: object; query?: unknown }) => {
     calls += 1;
-    return { body: { body: input.body, query: input.query } as never };
+    return { body: { body: exposed(input.body), query: input.query } as never };
   };
   const names = [
     'createToken',

@@ -212,7 +212,7 @@ async function inputOf(operation: Operation, request: OperationRequest): Promise
   const isLenient = request.isLenient ?? false;
   const query = parseInput(operation.query ?? noParameters, request.query, { root: 'query', isLenient });
   const body = readsBody(operation)
-    ? parseInput(bodyOf(operation), await request.readBody(), { root: 'body', isLenient })
+    ? parseInput(bodyOf(operation), (await request.readBody()).expose(), { root: 'body', isLenient })
     : undefined;
   return { params, query, body } as AnyInput;
 }

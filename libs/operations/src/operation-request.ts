@@ -1,4 +1,4 @@
-import type { ParentRun, RawRequest } from '@token-vault/contracts';
+import type { ParentRun, RawRequest, Secret } from '@token-vault/contracts';
 import type { Identity } from './callers.ts';
 import type { RecordedRefusals } from './recorded-refusals.ts';
 
@@ -22,7 +22,7 @@ export interface OperationRequest {
   readonly params: unknown;
   readonly query: unknown;
   /** Reads the body. Called after the other parts are validated. @throws DomainError */
-  readBody(): Promise<unknown>;
+  readBody(): Promise<Secret<unknown>>;
   /** Likewise, for an operation that is given the request as it came. Absent where requests do not come over HTTP. */
   readRaw?: (() => Promise<RawRequest>) | undefined;
   /** The media type of the body; absent when the body is already a value. */

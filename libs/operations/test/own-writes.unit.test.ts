@@ -1,5 +1,5 @@
 import type { Principal } from '@token-vault/access';
-import { operations, streams, type OperationId } from '@token-vault/contracts';
+import { operations, streams, type OperationId, secret } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
 import { describe, expect, it } from 'vitest';
 import type { Answer } from '../src/handlers.ts';
@@ -22,7 +22,7 @@ async function confirmedBy(id: OperationId, answer: Answer): Promise<readonly st
     identify: async () => ({ kind: 'unknown' }) as const,
     params: {},
     query: {},
-    readBody: async () => undefined,
+    readBody: async () => secret(undefined),
   };
   const progress = {
     waitFor: async () => true,

@@ -1,4 +1,4 @@
-import { AccessDenied, ForbiddenError, type Permission } from '@token-vault/contracts';
+import { AccessDenied, ForbiddenError, type Permission, secret } from '@token-vault/contracts';
 import { startPosition } from '@token-vault/event-store';
 import { expect, it } from 'vitest';
 import { createExecutor, type AuditTrail, type OperationRequest } from '../src/index.ts';
@@ -32,7 +32,7 @@ const requestBy = (...permissions: Permission[]): OperationRequest => ({
   }),
   params: {},
   query: {},
-  readBody: async () => 'data',
+  readBody: async () => secret('data'),
 });
 
 it.each([0, 1])(

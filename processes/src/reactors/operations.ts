@@ -1,6 +1,7 @@
 import type { Principal } from '@token-vault/access';
 import {
   operations,
+  secret,
   UnauthenticatedError,
   type Caused,
   type Json,
@@ -74,7 +75,7 @@ async function answerTo(
       identify: caller.identify,
       params,
       query,
-      readBody: () => Promise.resolve(body),
+      readBody: () => Promise.resolve(secret(body)),
     });
   const executed = isGuess ? origin.guess(tellsOfData, execute) : execute();
   const { answer } = await executed.catch((error: unknown) => {

@@ -3,6 +3,7 @@ import {
   ValidationError,
   type DetokenizeAnswer,
   type Json,
+  type Secret,
   type Token,
 } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
@@ -57,9 +58,9 @@ function asRefusal(error: unknown): unknown {
   return ValidationError.of(fieldOf(error.field ?? 'args'), error.message.replaceAll('arguments', 'body'));
 }
 
-function referencesOf(body: Json): TokenReferences {
+function referencesOf(body: Secret<Json>): TokenReferences {
   try {
-    return findTokenReferences(body);
+    return findTokenReferences(body.expose());
   } catch (error) {
     throw asRefusal(error);
   }
@@ -80,14 +81,14 @@ function detokenized(token: Token): DetokenizedToken {
 /** The answer to one request. */
 class Detokenization implements PendingAnswer {
   readonly #dependencies: DetokenizeDependencies;
-  readonly #body: Json;
+  readonly #body: Secret<Json>;
   readonly #shown: ShownTokens;
   /** The tokens that the body names, in order. */
   readonly #ids: readonly string[];
   readonly #notOpened = new Map<string, NotOpened['reason']>();
   #data: Json = null;
 
-  constructor(dependencies: DetokenizeDependencies, body: Json, { tokens }: TokenReferences) {
+  constructor(dependencies: DetokenizeDependencies, body: Secret<Json>, { tokens }: TokenReferences) {
     this.#dependencies = dependencies;
     this.#body = body;
     this.#ids = [...tokens.keys()];
@@ -125,7 +126,7 @@ class Detokenization implements PendingAnswer {
         await nextTurn();
       }
       for (const token of this.#shown.tokens) tokens.set(token.id, detokenized(token));
-      this.#data = await substituteTokens(budget, this.#body, (id) => tokens.get(id) ?? closed, {
+      this.#data = await substituteTokens(budget, this.#body.expose(), (id) => tokens.get(id) ?? closed, {
         isShown: true,
       });
     } catch (error) {

@@ -12,7 +12,7 @@ import { checkMetadataFilters } from './metadata-filters.ts';
 import { filterCondition, findTokens, listTokens } from './queries.ts';
 import { searchCondition } from './search/conditions.ts';
 import { searchData } from './search/data-search.ts';
-import { dataTermsOf, termsOf } from './search/data-terms.ts';
+import { dataTermsOf, fingerprintsOf } from './search/data-terms.ts';
 import { parseQuery } from './search/parser.ts';
 import { madeOfTold } from './search/told.ts';
 import { ShownPage, type Found } from './shown-page.ts';
@@ -41,7 +41,7 @@ async function search(
   context: RequestContext,
 ): Promise<Found> {
   const { reads, keyRing, missLimit } = dependencies;
-  const query = parseQuery(body.query);
+  const query = parseQuery(body.query.expose());
   const { principal } = context;
   const hashes = await keyRing.hashes(principal.tenant.id);
   const searched = { tenantId: principal.tenant.id, hashes, searchable: searchableData(principal) };
@@ -49,7 +49,7 @@ async function search(
   const request = { page: body.page ?? 1, size: body.size ?? defaultPageSize };
   const reader = reads.of(principal.tenant.id);
   const terms = dataTermsOf(query, searched);
-  const fingerprints = missLimit.countsHits(context) ? termsOf(query, 'fingerprint').size : 0;
+  const fingerprints = missLimit.countsHits(context) ? fingerprintsOf(query).size : 0;
   const guesses = terms.size + fingerprints;
   const tries = guesses > 0 ? await missLimit.count(context, guesses) : undefined;
   const condition = searchCondition(query, searched);

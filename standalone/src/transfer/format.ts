@@ -1,4 +1,4 @@
-import { ValidationError } from '@token-vault/contracts';
+import { isSecret, ValidationError, type Secret } from '@token-vault/contracts';
 import { parseBody } from '@token-vault/http';
 import { z } from 'zod';
 import { linesOf } from '../backup/lines.ts';
@@ -21,11 +21,14 @@ export type ExportTrailer = z.infer<typeof trailer>;
 
 const brokenFile = () => new TransferError('what is sealed in the file is not an export of tokens');
 
+/** The value of a line, or the error with which a request with such a body would be refused. */
+export type ExportLine = Secret<unknown> | ValidationError;
+
 /**
- * The value of a line, or the error with which a request with such a body would be refused, as for a number that JavaScript changes.
+ * A number that JavaScript changes gives such an error.
  * @throws TransferError when the line is not JSON
  */
-function parse(line: string): unknown {
+function parse(line: string): ExportLine {
   try {
     return parseBody(Buffer.from(line, 'utf8'));
   } catch (error) {
@@ -57,15 +60,16 @@ export interface ExportReader {
 export async function* readExport(
   plaintext: AsyncIterable<Buffer>,
   { onHeader, onTrailer }: ExportReader,
-): AsyncGenerator<readonly unknown[], void> {
+): AsyncGenerator<readonly ExportLine[], void> {
   let isBegun = false;
   let isEnded = false;
   let count = 0;
   for await (const lines of linesOf(plaintext)) {
-    const tokens: unknown[] = [];
+    const tokens: ExportLine[] = [];
     for (const line of lines) {
       if (isEnded) throw brokenFile();
-      const value = parse(line);
+      const read = parse(line);
+      const value = isSecret(read) ? read.expose() : undefined;
       if (!isBegun) {
         onHeader?.(headerIn(value));
         isBegun = true;
@@ -74,7 +78,7 @@ export async function* readExport(
       const end = trailer.safeParse(value);
       if (!end.success) {
         count += 1;
-        tokens.push(value);
+        tokens.push(read);
         continue;
       }
       if (end.data.tokens !== count) throw brokenFile();

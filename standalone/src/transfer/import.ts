@@ -5,6 +5,7 @@ import {
   ConflictError,
   createTokenBody,
   DomainError,
+  isSecret,
   streams,
   ValidationError,
   type CreateTokenBody,
@@ -13,7 +14,7 @@ import type { EventStore } from '@token-vault/event-store';
 import { containsExpression } from '@token-vault/expressions';
 import { commandLineCaller, parseInput, type RequestContext } from '@token-vault/operations';
 import { TransferError } from './errors.ts';
-import { readExport, type ExportHeader, type ExportTrailer } from './format.ts';
+import { readExport, type ExportHeader, type ExportLine, type ExportTrailer } from './format.ts';
 import { openWith, readIdentities } from './sealing.ts';
 
 export interface ImportOptions extends CommandDependencies {
@@ -54,7 +55,7 @@ export async function importTokens(options: ImportOptions): Promise<ImportReport
   const counts = { imported: 0, already: 0, refused: 0 };
   let position: string | undefined;
   const importOne = createImport(options, header.export_id);
-  const take = async (value: unknown, line: number): Promise<void> => {
+  const take = async (value: ExportLine, line: number): Promise<void> => {
     const outcome = await importOne(value, line);
     counts[outcome.kind] += 1;
     if (outcome.kind === 'refused') options.onRefused(outcome.id, outcome.reason);
@@ -98,7 +99,7 @@ type Outcome =
 function createImport(
   options: ImportOptions,
   exportId: string,
-): (value: unknown, line: number) => Promise<Outcome> {
+): (value: ExportLine, line: number) => Promise<Outcome> {
   const { store, tenantId } = options;
   const { createToken } = createCommandHandlers(options);
   if (!createToken) throw new Error('there is no command to create tokens');
@@ -144,10 +145,10 @@ function createImport(
 type Refused = Extract<Outcome, { kind: 'refused' }>;
 
 /** A line as the body of a create, by the checks of the interface. */
-function tokenIn(value: unknown, line: number): (CreateTokenBody & { readonly id: string }) | Refused {
+function tokenIn(value: ExportLine, line: number): (CreateTokenBody & { readonly id: string }) | Refused {
   try {
     if (value instanceof ValidationError) throw value;
-    const token = parseInput(createTokenBody, value, { root: 'body' }) as CreateTokenBody;
+    const token = parseInput(createTokenBody, value.expose(), { root: 'body' }) as CreateTokenBody;
     // An id that is an expression would give another id at each import.
     if (token.id === undefined || containsExpression(token.id))
       throw ValidationError.of('id', 'is required, and must be no expression');
@@ -158,8 +159,9 @@ function tokenIn(value: unknown, line: number): (CreateTokenBody & { readonly id
   }
 }
 
-const idIn = (value: unknown): string => {
-  const id = (value as { id?: unknown } | null)?.id;
+const idIn = (value: ExportLine): string => {
+  const token = isSecret(value) ? value.expose() : undefined;
+  const id = (token as { id?: unknown } | null | undefined)?.id;
   return typeof id === 'string' ? id.slice(0, 400) : 'a token';
 };
 

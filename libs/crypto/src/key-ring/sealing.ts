@@ -1,7 +1,6 @@
-import type { Json, JsonInput } from '@token-vault/contracts';
+import type { Json, JsonInput, Secret } from '@token-vault/contracts';
 import type { DataKey } from '../data-key.ts';
 import { keyIdOf, open, seal, type SealContext, type SealedValue } from '../sealed-value.ts';
-import type { Secret } from '../secret.ts';
 import type { KeyDurability } from './data-key-inserts.ts';
 
 export interface DataKeyRequest {

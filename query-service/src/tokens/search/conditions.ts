@@ -1,4 +1,4 @@
-import { hashDomains } from '@token-vault/contracts';
+import { hashDomains, type Secret } from '@token-vault/contracts';
 import type { TenantHashes } from '@token-vault/crypto';
 import type { Knex } from 'knex';
 import { allOf, anyOf, isWithin, sql, type Sql } from '../../statements.ts';
@@ -25,8 +25,10 @@ export function searchCondition(query: SearchQuery, searched: Searched): Sql {
     case 'not':
       // An unset column does not equal the value, so the negation holds for it.
       return sql('(?) is not true', searchCondition(query.of, searched));
+    case 'data':
+      return hasIdOf(idsByData(query.value, searched));
     case 'text':
-      return textCondition(query.field, query.value, searched);
+      return textCondition(query.field, query.value);
     case 'metadata':
       return hasIdOf(idsByMetadata(searched.tenantId, query.key, query.value));
     case 'moment':
@@ -34,12 +36,10 @@ export function searchCondition(query: SearchQuery, searched: Searched): Sql {
   }
 }
 
-function textCondition(field: TextField, value: string, searched: Searched): Sql {
+function textCondition(field: TextField, value: string): Sql {
   switch (field) {
     case 'id':
       return sql(`${t.id} = ?`, value);
-    case 'data':
-      return hasIdOf(idsByData(value, searched));
     case 'type':
       return sql(`${t.type} = ?`, value.toLowerCase());
     case 'fingerprint':
@@ -53,10 +53,10 @@ function textCondition(field: TextField, value: string, searched: Searched): Sql
   }
 }
 
-export const dataHash = (value: string, { hashes }: Pick<Searched, 'hashes'>): string =>
+export const dataHash = (value: Secret<string>, { hashes }: Pick<Searched, 'hashes'>): string =>
   hashes.blindIndex(hashDomains.searchIndex, value);
 
-const idsByData = (value: string, searched: Searched): Knex.QueryBuilder =>
+const idsByData = (value: Secret<string>, searched: Searched): Knex.QueryBuilder =>
   idsByIndex(dataHash(value, searched), searched);
 
 /**
@@ -65,7 +65,7 @@ const idsByData = (value: string, searched: Searched): Knex.QueryBuilder =>
  */
 function idsOf(query: SearchQuery, searched: Searched): Knex.QueryBuilder | Sql | undefined {
   if (query.kind === 'metadata') return idsByMetadata(searched.tenantId, query.key, query.value);
-  if (query.kind === 'text' && query.field === 'data') return idsByData(query.value, searched);
+  if (query.kind === 'data') return idsByData(query.value, searched);
   if (query.kind === 'text' && query.field === 'id') return sql('select ?::text', query.value);
   if (query.kind !== 'any-of') return undefined;
   const sets = query.of.map((each) => idsOf(each, searched));

@@ -1,24 +1,31 @@
 import { dataHash, type Searched } from './conditions.ts';
-import type { SearchQuery, TextField } from './query.ts';
+import type { SearchQuery } from './query.ts';
 
-/** The values of all terms over a field in a query. Negated terms are included. */
-export function termsOf(query: SearchQuery, field: TextField): ReadonlySet<string> {
+/** What `valueOf` gives for the terms of a query. Negated terms are included. */
+function valuesOf(
+  query: SearchQuery,
+  valueOf: (term: SearchQuery) => string | undefined,
+): ReadonlySet<string> {
   switch (query.kind) {
     case 'all-of':
     case 'any-of':
-      return new Set(query.of.flatMap((each) => [...termsOf(each, field)]));
+      return new Set(query.of.flatMap((each) => [...valuesOf(each, valueOf)]));
     case 'not':
-      return termsOf(query.of, field);
-    case 'text':
-      return new Set(query.field === field ? [query.value] : []);
-    default:
-      return new Set();
+      return valuesOf(query.of, valueOf);
+    default: {
+      const value = valueOf(query);
+      return new Set(value === undefined ? [] : [value]);
+    }
   }
 }
 
 /** The keyed hashes of all terms over `data` in a query: each is a guess of the data, wherever it stands in the query. */
 export const dataTermsOf = (query: SearchQuery, searched: Searched): ReadonlySet<string> =>
-  new Set([...termsOf(query, 'data')].map((value) => dataHash(value, searched)));
+  valuesOf(query, (term) => (term.kind === 'data' ? dataHash(term.value, searched) : undefined));
+
+/** The values of all terms over `fingerprint`. */
+export const fingerprintsOf = (query: SearchQuery): ReadonlySet<string> =>
+  valuesOf(query, (term) => (term.kind === 'text' && term.field === 'fingerprint' ? term.value : undefined));
 
 const nothing: SearchQuery = { kind: 'not', of: { kind: 'everything' } };
 
@@ -33,8 +40,8 @@ export function withoutNegatedData(query: SearchQuery, isNegated = false): Searc
       return { kind: query.kind, of: query.of.map((each) => withoutNegatedData(each, isNegated)) };
     case 'not':
       return { kind: 'not', of: withoutNegatedData(query.of, !isNegated) };
-    case 'text':
-      return isNegated && query.field === 'data' ? nothing : query;
+    case 'data':
+      return isNegated ? nothing : query;
     default:
       return query;
   }

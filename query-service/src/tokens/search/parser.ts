@@ -1,3 +1,4 @@
+import { secret } from '@token-vault/contracts';
 import { readLexemes, type Lexeme, type Value } from './lexer.ts';
 import { stretchOf, stretchOfRange } from './moments.ts';
 import {
@@ -119,6 +120,7 @@ function joined(kind: 'all-of' | 'any-of', of: readonly SearchQuery[]): SearchQu
 }
 
 function term(field: string, value: Value, at: number): SearchQuery {
+  if (field === 'data') return { kind: 'data', value: secret(value.text) };
   if (isTextField(field)) return { kind: 'text', field, value: value.text };
   if (isMomentField(field)) {
     const within = stretchOf(value);

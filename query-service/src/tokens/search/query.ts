@@ -1,4 +1,4 @@
-import { ValidationError } from '@token-vault/contracts';
+import { ValidationError, type Secret } from '@token-vault/contracts';
 
 export const textFields = [
   'id',
@@ -9,7 +9,7 @@ export const textFields = [
   'created_by',
   'modified_by',
 ] as const;
-export type TextField = (typeof textFields)[number];
+export type TextField = Exclude<(typeof textFields)[number], 'data'>;
 export const momentFields = ['created_at', 'modified_at'] as const;
 export type MomentField = (typeof momentFields)[number];
 
@@ -24,6 +24,7 @@ export type SearchQuery =
   | { readonly kind: 'everything' }
   | { readonly kind: 'all-of' | 'any-of'; readonly of: readonly SearchQuery[] }
   | { readonly kind: 'not'; readonly of: SearchQuery }
+  | { readonly kind: 'data'; readonly value: Secret<string> }
   | { readonly kind: 'text'; readonly field: TextField; readonly value: string }
   | { readonly kind: 'metadata'; readonly key: string; readonly value: string }
   | { readonly kind: 'moment'; readonly field: MomentField; readonly within: Stretch };

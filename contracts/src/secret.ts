@@ -1,7 +1,7 @@
 const placeholder = '[secret]';
 
 /**
- * Holds plaintext from the line that takes it out of the body of a request to `seal`, and from `open` to the function that makes the answer. Conversions to text (templates, JSON,
+ * Holds plaintext from the parser of a request to `seal`, and from `open` to the function that makes the answer. Conversions to text (templates, JSON,
  * `util.inspect`, loggers) give `[secret]`. Only `expose()` returns the value, so a search for it finds every place that handles plaintext.
  */
 export class Secret<T> {
