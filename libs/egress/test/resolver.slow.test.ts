@@ -96,7 +96,7 @@ describe('names that a tenant looks up', () => {
     const all = Array.from({ length: 40 }, (_, index) =>
       failureOf(resolve('mallory', `silent${index}.test`)),
     );
-    await waitUntil(() => new Set(asked).size === 16);
+    await waitUntil(() => new Set(asked).size >= 16);
     expect(await resolve('alice', 'good.test')).toEqual(['93.184.216.34']);
     expect(new Set(asked).size).toBe(17);
     const errors = await Promise.all(all);
@@ -150,7 +150,8 @@ describe('a name', () => {
     const hasty = createHostResolver({ ...options, timeoutMs: 200 });
     for (let time = 0; time < 2; time += 1) {
       const before = asked.length;
-      expect(await failureOf(hasty('alice', 'silent.test'))).toBeInstanceOf(Error);
+      // The resolver gives the look-up up. c-ares itself would do so later, with another code.
+      expect(await failureOf(hasty('alice', 'silent.test'))).toMatchObject({ code: 'ECANCELLED' });
       await waitUntil(() => asked.length > before, { what: 'the question to the server' });
     }
   });

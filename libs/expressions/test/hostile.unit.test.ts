@@ -69,6 +69,25 @@ describe('a hostile expression ends in an evaluation error', () => {
   });
 });
 
+describe('the memory that expressions take while they are evaluated', () => {
+  /** Takes 500,000 characters for each time. Its result is short. */
+  const capturing = (times: number) =>
+    `{% capture all %}${'{{ data }}'.repeat(times)}{% endcapture %}{{ all | size }}`;
+
+  it('is bounded for one', () => {
+    expect(evaluateOne(capturing(6), { data: long })).toBe('3000000');
+    expect(() => evaluateOne(capturing(9), { data: long })).toThrow('The expression takes too much memory.');
+  });
+
+  it('is bounded for all of a request together', async () => {
+    const request = newRequest();
+    const page = Array.from({ length: 7 }, async () => renderMask(request, capturing(6), long));
+    const atOnce = Math.floor(limits.memoryOfRequest / 3_000_000);
+    const shown = (await Promise.allSettled(page)).filter(({ status }) => status === 'fulfilled');
+    expect(shown).toHaveLength(atOnce);
+  });
+});
+
 describe('honest expressions', () => {
   it('have outputBudget for the largest data', () => {
     const data = { text: 'a'.repeat(524_000) };
