@@ -13,6 +13,7 @@ import {
   removeDataDirectory,
   resultOf,
   revealingApplication,
+  runCommand,
   saveLog,
   spawnStandalone,
   startCommand,
@@ -335,9 +336,10 @@ describe('a restore', () => {
     const dataDir = await createDataDirectory();
     directories.push(dataDir);
     await loadLog(dataDir, log);
-    const complaint = await refusalOf(dataDir, 'backup', 'restore', backup);
-    expect(complaint).toMatch(/root key file .*root\.key is missing/);
-    expect(complaint).not.toContain('loading');
+    const { code, stderr } = await runCommand(dataDir, ['backup', 'restore', backup]);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/root key file .*root\.key is missing/);
+    expect(stderr).not.toContain('loading');
     expect(await readdir(dataDir)).toEqual([]);
   });
 
