@@ -7,8 +7,10 @@ import { type Client, hasFullRuns, resultOf, startCommand, waitUntil } from '@to
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { useMovableClock } from '../world/movable-clock.ts';
 import { useReceiver } from '../world/receivers.ts';
+import { nowhere } from '../world/proxies.ts';
+import { makeSession, openSession, pageOf, signIn } from '../world/sessions.ts';
 import { makeTenant, type OtherTenant } from '../world/tenants.ts';
-import { type Caller, functionOf, makeApplicationBy, makeReactorBy, useVault } from '../world/vault.ts';
+import { functionOf, makeApplicationBy, makeReactorBy, useVault } from '../world/vault.ts';
 import type { Asked, Told } from './asked.ts';
 import { callers, type Expected } from './callers.ts';
 import { cells, pages } from './cells.ts';
@@ -16,7 +18,8 @@ import { checkCells, checkPages } from './checks.ts';
 import { tellOverHttp } from './entrances.ts';
 import { Rules } from './expected.ts';
 import { card, hiddenOf } from './hidden.ts';
-import { runningEntrances } from './running-entrances.ts';
+import { everything, rule } from './rights.ts';
+import { proxies, queue, runningEntrances, type RunningCaller } from './running-entrances.ts';
 import { fill, fillOther, numberOf, states, type Tenant } from './states.ts';
 
 // The matrix of matrix.slow.test.ts by the entrances that need a running vault.
@@ -25,7 +28,8 @@ const [hidden] = hiddenOf;
 const clock = useMovableClock();
 const receiver = useReceiver(beforeAll);
 const vault = useVault({ env: { VAULT_EGRESS_ALLOW: '127.0.0.0/8', ...clock.env } });
-const entrances = runningEntrances(vault, receiver);
+const byProxy = proxies(vault, receiver);
+const entrances = { ...runningEntrances(vault, receiver), ...queue(vault, receiver), ...byProxy };
 const ids = Object.keys(states);
 let other: OtherTenant;
 let folder: string;
@@ -69,15 +73,33 @@ async function makeFilled(): Promise<OtherTenant> {
   return tenant;
 }
 
-/** The callers that are applications. */
-const applications = Object.entries(callers).flatMap(([name, { expected }]) =>
-  expected && expected.authorizer === undefined && expected.shownAtMost === undefined
-    ? [{ caller: name, expected }]
-    : [],
-);
+const kindOf = ({ authorizer, shownAtMost }: Expected): Kind =>
+  authorizer ? 'a session' : shownAtMost ? 'a session of the console' : 'an application';
+type Kind = 'an application' | 'a session' | 'a session of the console';
 
-const makeCaller = (by: Client, { applicationType: type, permissions, rules }: Expected): Promise<Caller> =>
+/** The callers that have rights. */
+const all = Object.entries(callers).flatMap(([caller, { expected }]) =>
+  expected ? [{ caller, kind: kindOf(expected), expected }] : [],
+);
+const applications = all.filter(({ kind }) => kind === 'an application');
+
+const makeApplication = (by: Client, { applicationType: type, permissions, rules }: Expected) =>
   makeApplicationBy(by, { type, permissions, rules });
+const makeOpener = (by: Client) =>
+  makeApplicationBy(by, { type: 'public', permissions: ['token:create'], rules: [] });
+
+async function makeCaller({ manager }: OtherTenant, expected: Expected): Promise<RunningCaller> {
+  const { authorizer, shownAtMost, rules } = expected;
+  if (authorizer) {
+    const { nonce, key } = await openSession((await makeOpener(manager)).client);
+    const by = await makeApplicationBy(manager, withUse(everything));
+    await by.client.expect(200, 'POST', '/sessions/authorize', { body: { nonce, rules } });
+    await manager.expect(200, 'PUT', by.path, { body: { name: 'authorizer', ...authorizer } });
+    return { key };
+  }
+  const made = await makeApplication(manager, expected);
+  return shownAtMost ? { key: '', headers: await signIn(made.client, vault.process().url) } : made;
+}
 
 const aboutEach = (some: readonly string[]): Record<string, Asked> =>
   Object.fromEntries(
@@ -92,21 +114,46 @@ const requests: readonly Readonly<Record<string, Asked>>[] = [
   aboutEach(ids.slice(6)),
 ];
 
+/** Callers for whom code runs. It acts for its application, but shows a session of the console no plaintext. */
+const invokers: Readonly<Record<Kind, (tenant: OtherTenant) => Promise<Client>>> = {
+  'an application': async ({ author }) => author.client,
+  async 'a session'({ manager, author }) {
+    const conditions = [{ attribute: 'container', operator: 'starts_with', value: '/' } as const];
+    const rules = [rule({ transform: 'reveal', permissions: ['token:use'], conditions })];
+    return makeSession((await makeOpener(manager)).client, author.client, { rules });
+  },
+  'a session of the console': async ({ author }) =>
+    pageOf(author.client, await signIn(author.client, vault.process().url)),
+};
+const kinds = Object.keys(invokers) as Kind[];
+
 const byCode = ['reactor code', 'reactor code from the queue', 'code of a proxy'];
-/** Code cannot act for an application of the type management. */
+/** Code cannot act for an application of the type management, and a proxy takes no cookie. */
 const table = applications
   .filter(({ expected }) => expected.applicationType !== 'management')
-  .flatMap((each) => byCode.map((entrance) => ({ entrance, ...each })));
+  .flatMap(({ caller, expected }, turn) =>
+    byCode.flatMap((entrance, index) => {
+      const possible = kinds.filter(
+        (kind) => entrance !== 'code of a proxy' || kind !== 'a session of the console',
+      );
+      // One of them in turn.
+      const some = hasFullRuns ? possible : possible.slice((turn + index) % possible.length).slice(0, 1);
+      return some.map((invoker) => ({ entrance, caller, invoker, expected }));
+    }),
+  );
 
 describe('each operation on a token of each state', () => {
   it.each(table)(
-    'by $entrance as $caller',
-    async ({ entrance, expected }) => {
+    'by $entrance as $caller, run for $invoker',
+    async ({ entrance, invoker, expected: own }) => {
       const tenant = await makeFilled();
-      const caller = await makeCaller(tenant.manager, expected);
+      const at = { manager: tenant.manager, author: { client: await invokers[invoker](tenant) } };
+      const expected =
+        invoker === 'a session of the console' ? { ...own, shownAtMost: 'mask' as const } : own;
+      const caller = await makeApplication(tenant.manager, expected);
       const told = new Map<string, Told[]>();
       const ask = async (asked: Readonly<Record<string, Asked>>) => {
-        const answers = await entrances[entrance]?.(tenant, caller, Object.values(asked));
+        const answers = await entrances[entrance]?.(at, caller, Object.values(asked));
         for (const [index, name] of Object.keys(asked).entries())
           told.set(name, answers?.slice(index, index + 1) ?? []);
       };
@@ -122,10 +169,16 @@ describe('each operation on a token of each state', () => {
   );
 });
 
-/** Private applications that may use what they may read. Those of the matrix may use nothing. */
-const users = applications
-  .filter(({ expected }) => expected.applicationType === 'private')
-  .map(({ caller, expected }) => ({ caller, expected: { ...expected, ...withUse(expected) } }));
+/** Callers that may use what they may read, where the type of their application may use anything. Those of the matrix may use nothing. */
+const users = all.map((user) => ({ ...user, expected: usingOf(user) }));
+
+function usingOf({ kind, expected }: (typeof all)[number]): Expected {
+  if (expected.authorizer)
+    return { ...expected, ...withUse(expected), authorizer: withUse(expected.authorizer) };
+  return kind !== 'an application' || expected.applicationType === 'private'
+    ? { ...expected, ...withUse(expected) }
+    : expected;
+}
 
 /** The same rights, and `token:use` wherever there are others. */
 function withUse({ permissions, rules }: Grants): Grants {
@@ -136,38 +189,53 @@ function withUse({ permissions, rules }: Grants): Grants {
   };
 }
 
-/** Each caller by one of the entrances in turn; by all of them with TEST_RUNS=full. */
-const uses = Object.keys(entrances).flatMap((entrance, index) =>
-  users
-    .filter((_user, turn) => hasFullRuns || turn % Object.keys(entrances).length === index)
-    .map((user) => ({ entrance, ...user })),
-);
+/** Code asks for an application, and such an application gives a proxy its rights. */
+const ofApplications = [...byCode, 'a configured proxy without a key'];
+const mayEnter = (entrance: string, { kind, expected }: (typeof users)[number]): boolean =>
+  !ofApplications.includes(entrance) || (kind === 'an application' && expected.applicationType === 'private');
+/** An application asks code and reactors by one entrance in turn, by all of them with TEST_RUNS=full. */
+const uses = users.flatMap((user, turn) => {
+  const open = Object.keys(entrances).filter((entrance) => mayEnter(entrance, user));
+  const inTurn = open.filter((entrance) => user.kind === 'an application' && !(entrance in byProxy));
+  return open
+    .filter((entrance) => {
+      const index = inTurn.indexOf(entrance);
+      return hasFullRuns || index < 0 || index === turn % inTurn.length;
+    })
+    .map((entrance) => ({ entrance, ...user }));
+});
 
-describe('code is given a token of each state as its caller may use it', () => {
+describe('a token of each state is used as its caller may use it', () => {
   let tenant: OtherTenant;
   let echo: string;
   beforeAll(async () => {
     tenant = await makeFilled();
+    const settings = { proxy_destinations: `${nowhere} ${new URL(receiver.url).origin}` };
+    await tenant.manager.expect(200, 'PUT', '/tenants/self', { body: { name: 'Other', settings } });
     echo = await makeReactorBy(tenant.manager, functionOf('return { raw: args.x };'));
   });
 
-  /** Code is given plaintext by any rule that grants `token:use`. */
+  /** Code and destinations are given plaintext by any rule that grants `token:use`. */
   const outcomeOf = (rules: Rules, id: string) => {
+    const asking = rules.statusOfAsking('token:use');
+    if (asking !== 200) return { status: asking, raw: undefined };
     if (!states[id]?.isThere) return { status: 400, raw: undefined };
     if (!rules.accessTo(id, 'token:use')) return { status: 403, raw: undefined };
     const { cvc, ...rest } = card(numberOf(id, hidden), hidden.cvc);
     return { status: 200, raw: states[id].hasCvc ? { ...rest, cvc } : rest };
   };
 
-  it.each(uses)('by $entrance as $caller', async ({ entrance, expected }) => {
-    const caller = await makeCaller(tenant.manager, expected);
+  it.each(uses)('by $entrance as $caller', async ({ entrance, kind, expected }) => {
+    const caller = await makeCaller(tenant, expected);
     const asks = ids.map((id): Asked => {
       return { operation: 'react', params: { id: echo }, body: { args: { x: `{{ ${id} }}` } } };
     });
     const told = (await entrances[entrance]?.(tenant, caller, asks)) ?? [];
     const perAsk = told.length / asks.length;
     expect([1, 2]).toContain(perAsk);
-    const rules = new Rules(expected);
+    // A proxy takes no cookie.
+    const isUnknown = kind === 'a session of the console' && entrance in byProxy;
+    const rules = new Rules(isUnknown ? undefined : expected);
     for (const [index, { status = 200, body }] of told.entries()) {
       const id = ids[Math.floor(index / perAsk)] ?? '';
       const { raw } = body as { raw?: Json };
@@ -179,7 +247,7 @@ describe('code is given a token of each state as its caller may use it', () => {
 it('the command line exports, for each application, the tokens that its rules reveal', async () => {
   const tenant = await makeFilled();
   for (const { caller, expected } of applications) {
-    const { id } = await makeCaller(tenant.manager, expected);
+    const { id } = await makeApplication(tenant.manager, expected);
     const rules = new Rules(expected);
     const revealed = rules
       .visible('token:read')

@@ -25,8 +25,8 @@ export const makeOpenProxyOf = (manager: Client, applicationId: string, code?: s
     ...(code !== undefined && { request: { code: asProxyCode(code) } }),
   });
 
-/** Gives the path to invoke it. */
-async function makeProxy(manager: Client, more: object): Promise<string> {
+/** Sends to nowhere unless `more` says otherwise. Gives the path to invoke it. */
+export async function makeProxy(manager: Client, more: object): Promise<string> {
   const body = { name: 'asks', destination: nowhere, ...more };
   const { id } = (await manager.expect<{ id: string }>(201, 'POST', '/proxies', { body })).body;
   return `/proxies/${id}/invoke`;
