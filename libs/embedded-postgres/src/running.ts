@@ -1,6 +1,6 @@
-import { readFile, realpath, stat } from 'node:fs/promises';
-import path from 'node:path';
+import { realpath, stat } from 'node:fs/promises';
 import { clusterDirectory } from './cluster.ts';
+import { passwordFiles, readPassword } from './passwords.ts';
 import { socketDirectoryFor } from './socket-directory.ts';
 import { connectionUrl } from './supervisor.ts';
 import { isSupervised } from './supervisor-lock.ts';
@@ -11,8 +11,11 @@ export type RunningPostgres =
   | { readonly kind: 'absent' }
   /** No supervisor holds the directory. */
   | { readonly kind: 'stopped' }
-  /** A supervisor holds the directory; Postgres may still be starting or already stopping. The URL holds the password: never log it. */
-  | { readonly kind: 'supervised'; readonly url: string };
+  /**
+   * A supervisor holds the directory; Postgres may still be starting or already stopping. The URL holds the password: never log it. Undefined
+   * during the first start of this release.
+   */
+  | { readonly kind: 'supervised'; readonly url: string | undefined };
 
 /**
  * For the account of the supervisor, or root: other accounts cannot use the socket and the password. Never asks Postgres: a leftover
@@ -23,6 +26,7 @@ export async function runningPostgres(dataDir: string): Promise<RunningPostgres>
   if (!(await stat(directory).catch(() => undefined))) return { kind: 'absent' };
   const real = await realpath(dataDir);
   if (!isSupervised(real)) return { kind: 'stopped' };
-  const password = (await readFile(path.join(directory, 'password'), 'utf8')).trim();
-  return { kind: 'supervised', url: connectionUrl(socketDirectoryFor(real), { password }) };
+  const password = await readPassword(directory, passwordFiles.vault);
+  const url = password === undefined ? undefined : connectionUrl(socketDirectoryFor(real), password);
+  return { kind: 'supervised', url };
 }

@@ -18,8 +18,8 @@ const defaults: PostgresSettings = {
   work_mem: '4MB',
   maintenance_work_mem: '48MB',
   effective_cache_size: '256MB',
-  // More than the pools of the vault: commands such as `vault export` run beside it, several at once.
-  max_connections: 60,
+  // More than the pools of the vault: commands such as `vault export` run beside it, several at once. Three are the superuser's.
+  max_connections: 63,
   // Short queries by key only: parallel workers and compilation would cost more than they save.
   max_parallel_workers_per_gather: 0,
   jit: false,
@@ -28,6 +28,8 @@ const defaults: PostgresSettings = {
   autovacuum: true,
   autovacuum_max_workers: 2,
   idle_in_transaction_session_timeout: '60s',
+  // The owner of a database could create those that Postgres trusts, with libraries and languages that the vault does not use.
+  extension_control_path: '/nonexistent',
   timezone: 'UTC',
   lc_messages: 'C',
 };

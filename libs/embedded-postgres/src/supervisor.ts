@@ -15,15 +15,15 @@ import {
   identityOf,
   openOrCreateCluster,
   postgresEnvironment,
-  superuser,
 } from './cluster.ts';
 import { clearLeftovers } from './leftovers.ts';
 import { type Logger, silentLogger } from './logger.ts';
 import { lockFileMark, type PostgresExit, Server } from './server.ts';
-import { type PostgresSettings, settingArguments } from './settings.ts';
+import { type PostgresSettings, settingArguments, socketPort } from './settings.ts';
 import { createSocketDirectory, socketDirectoryFor } from './socket-directory.ts';
 import { explained, StartError } from './start-error.ts';
 import { acquireSupervisorLock } from './supervisor-lock.ts';
+import { database, prepareVaultRole, vaultRole } from './vault-role.ts';
 import { startWatchdog } from './watchdog.ts';
 
 export interface EmbeddedPostgresOptions {
@@ -41,7 +41,7 @@ export interface EmbeddedPostgresOptions {
 }
 
 export interface EmbeddedPostgres {
-  /** URL of the database `postgres`, as superuser. Contains the password: never log it. */
+  /** URL of the database `postgres` as its owner, who is no superuser. Contains the password: never log it. */
   readonly url: string;
   readonly pid: number;
   /** Ends sessions, writes a checkpoint, waits for the end. May be called several times. */
@@ -96,8 +96,15 @@ async function startLocked(
   options.signal?.addEventListener('abort', () => void stop().catch(() => undefined));
   if (options.signal?.aborted) await stop();
   await server.ready(cluster.dataDirectory, leftMark);
+  const { directory } = cluster;
+  const port = options.port ?? socketPort;
+  const role = prepareVaultRole({ directory, account, isDurable, socketDirectory, port });
+  const password = await role.catch(async (error: unknown) => {
+    await stop();
+    throw error;
+  });
   return {
-    url: connectionUrl(socketDirectory, cluster),
+    url: connectionUrl(socketDirectory, password),
     pid: server.pid,
     stop,
     onExit: (listener) => server.onExit(listener),
@@ -148,8 +155,8 @@ async function letPass(account: Account, dataDir: string): Promise<void> {
 }
 
 // `new URL`, node-postgres and libpq all accept the empty host of this form; `user@/` is not a URL.
-export function connectionUrl(socketDirectory: string, cluster: Pick<Cluster, 'password'>): string {
-  const query = { host: socketDirectory, user: superuser, password: cluster.password };
+export function connectionUrl(socketDirectory: string, password: string): string {
+  const query = { host: socketDirectory, user: vaultRole, password };
   const pairs = Object.entries(query).map(([name, value]) => `${name}=${encodeURIComponent(value)}`);
-  return `postgres:///postgres?${pairs.join('&')}`;
+  return `postgres:///${database}?${pairs.join('&')}`;
 }

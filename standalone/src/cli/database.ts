@@ -59,16 +59,19 @@ async function openEmbedded(config: StandaloneConfig): Promise<CommandDatabase> 
       throw new StandaloneError(`there is no vault in ${root}; start it once, or set VAULT_DATA_DIR`);
     const directory = await makeDataDirectory(root);
     if (running.kind === 'supervised') {
-      const client = await use(running.url);
-      if (client)
-        return { url: running.url, directory, server: 'running vault', close: () => disconnect(client) };
+      const { url } = running;
+      const client = url === undefined ? undefined : await use(url);
+      if (url !== undefined && client)
+        return { url, directory, server: 'running vault', close: () => disconnect(client) };
     } else {
       const started = await startUnlessTaken(dataDir);
       if (started)
         return { url: started.url, directory, server: 'ours', close: () => stopWhenUnused(started) };
     }
     if (performance.now() >= deadline)
-      throw new StandaloneError(`the vault in ${root} runs, but its Postgres does not answer`);
+      throw new StandaloneError(
+        `the vault in ${root} runs, but its Postgres does not answer; after an upgrade restart the vault first`,
+      );
     // The server is starting or stopping.
     await sleep(100);
   }

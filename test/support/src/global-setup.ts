@@ -6,6 +6,7 @@ import { type EmbeddedPostgres, startEmbeddedPostgres } from '@token-vault/embed
 import { runDirectoryVariable } from './cluster-template.ts';
 import { removeTestDatabases } from './database.ts';
 import { starterVariable } from './starter.ts';
+import { superuserUrl } from './superuser-url.ts';
 import { testDirectory } from './test-directory.ts';
 
 const prefix = 'token-vault-test-';
@@ -73,8 +74,8 @@ function runningPostgres(): Promise<Pick<EmbeddedPostgres, 'url' | 'stop'>> | un
   return removeTestDatabases(url).then(() => ({ url, stop: () => removeTestDatabases(url) }));
 }
 
-function startThrowAwayPostgres(dataDir: string): Promise<EmbeddedPostgres> {
-  return startEmbeddedPostgres({
+async function startThrowAwayPostgres(dataDir: string): Promise<Pick<EmbeddedPostgres, 'url' | 'stop'>> {
+  const postgres = await startEmbeddedPostgres({
     dataDir,
     settings: {
       fsync: false,
@@ -85,4 +86,5 @@ function startThrowAwayPostgres(dataDir: string): Promise<EmbeddedPostgres> {
       checkpoint_timeout: '1h',
     },
   });
+  return { url: await superuserUrl(dataDir), stop: () => postgres.stop() };
 }

@@ -36,5 +36,6 @@ export {
 } from './event-store-server.ts';
 export { loadLog, type TestStack, testStack } from './test-stack.ts';
 export { forbiddenUrls, unfitUrls } from './ssrf-corpus.ts';
+export { superuserUrl } from './superuser-url.ts';
 export { testDirectory } from './test-directory.ts';
 export { waitUntil } from './waiting.ts';

@@ -8,6 +8,7 @@ import type { Credentials } from '@token-vault/standalone';
 import { copyCluster } from './cluster-template.ts';
 import { pinnedNode, programs } from './programs.ts';
 import { type Client, createClient } from './stack-client.ts';
+import { postmasterFile, superuserUrl } from './superuser-url.ts';
 import { testDirectory } from './test-directory.ts';
 import { forgetStores, launchOf, type TestStack, testStack } from './test-stack.ts';
 import { waitUntil } from './waiting.ts';
@@ -45,7 +46,7 @@ export interface StandaloneProcess extends SpawnedStandalone {
   readonly credentials: Credentials;
   /** A client that sends `key` (by default the management key) with each request. */
   client(key?: string): Client;
-  /** The URL of the embedded Postgres. Contains its password. */
+  /** The URL of the superuser of the embedded Postgres. Contains its password. */
   databaseUrl(): Promise<string>;
   postmasterPid(): Promise<number>;
   /** The EventStoreDB that has the log. Undefined when the log is in Postgres. */
@@ -170,7 +171,7 @@ export async function startStandaloneProcess(
       return credentialsOf();
     },
     client: (key) => createClient(url, key ?? credentialsOf().management_key),
-    databaseUrl: () => embeddedDatabaseUrl(dataDir),
+    databaseUrl: () => superuserUrl(path.join(dataDir, 'postgres')),
     postmasterPid: () => postmasterOf(dataDir),
     stop(signal = 'SIGTERM') {
       spawned.signal(signal);
@@ -197,20 +198,8 @@ export async function metricsOf({ url, dataDir }: StandaloneProcess): Promise<st
   return (await Promise.all(texts)).join('');
 }
 
-async function postmasterFile(dataDir: string): Promise<string[]> {
-  const file = path.join(dataDir, 'postgres/cluster/data/postmaster.pid');
-  return (await readFile(file, 'utf8')).split('\n');
-}
-
 async function postmasterOf(dataDir: string): Promise<number> {
-  return Number((await postmasterFile(dataDir))[0]);
-}
-
-async function embeddedDatabaseUrl(dataDir: string): Promise<string> {
-  const password = (await readFile(path.join(dataDir, 'postgres/cluster/password'), 'utf8')).trim();
-  const host = (await postmasterFile(dataDir))[4] ?? '';
-  const query = new URLSearchParams({ host, user: 'postgres', password });
-  return `postgres:///postgres?${query.toString()}`;
+  return Number((await postmasterFile(path.join(dataDir, 'postgres')))[0]);
 }
 
 function isAlive(pid: number): boolean {
