@@ -123,6 +123,16 @@ describe('compose.yaml', () => {
       expect(compose.services[name]?.secrets).toEqual(['DATABASE_URL']);
   });
 
+  it('has the vault use Postgres as the owner of its database, who is no superuser', () => {
+    const { environment, volumes } = compose.services.postgres ?? {};
+    expect(Object.keys(environment ?? {})).not.toContain('POSTGRES_USER');
+    const script = './postgres/make-role.sh';
+    expect(volumes).toContain(`${script}:/docker-entrypoint-initdb.d/make-role.sh:ro`);
+    expect(read(`deploy/${script}`)).toMatch(
+      /^create role vault login password :'password';\ncreate database vault owner vault;$/m,
+    );
+  });
+
   it('publishes only the gateway, on this host only, and isolates the stores', () => {
     const published = all.filter(([, { ports }]) => ports !== undefined);
     expect(published.map(([name, { ports }]) => [name, ports])).toEqual([

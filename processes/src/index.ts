@@ -9,6 +9,7 @@ export {
   type EventStoreChoice,
   type ProcessContext,
 } from './data.ts';
+export { reportDatabaseRights } from './database-rights.ts';
 export { consoleFiles } from './console-files.ts';
 export { openExpressions } from './expressions.ts';
 export { commandHandlers, queryHandlers } from './handlers.ts';

@@ -15,6 +15,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { Closers } from './closers.ts';
 import type { ProcessContext } from './data.ts';
+import { reportDatabaseRights } from './database-rights.ts';
 import { createHealthApp } from './http.ts';
 import { isMigrated } from './migrations/index.ts';
 import { watchStorage } from './storage.ts';
@@ -141,6 +142,7 @@ async function startService<Settings extends ProcessSettings>(
   logger.info({ port: server.port }, 'listens');
   try {
     await waitForSchema(settings, logger, signal);
+    await reportDatabaseRights(context);
     listener = await open(context, settings);
   } catch (error) {
     await server.stop(0);

@@ -19,6 +19,7 @@ import {
   openRunner,
   openServiceParts,
   queryHandlers,
+  reportDatabaseRights,
   schema,
   watchStorage,
   traceProjections,
@@ -147,7 +148,7 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
   const storage = closers.add(watched, (it) => it.close());
   const context = { settings: { databaseUrl, eventStore }, logger, metrics, spans, closers, storage };
   try {
-    const parts = await openParts(options, context);
+    const [parts] = await Promise.all([openParts(options, context), reportDatabaseRights(context)]);
     // After a crash the read models are a little behind the log. Requests are accepted only when they have caught up.
     // The names are given, because a read model that is new in this release has no checkpoint until its projector has
     // made it.
