@@ -49,6 +49,7 @@ export { createApplicationReplay } from './applications/replay.ts';
 export { createDecisionOnOutputs } from './tokens/outputs.ts';
 export { createTokenReplay } from './tokens/replay.ts';
 export { createSeenTokens } from './tokens/seen.ts';
+export { createSignatureCheck } from './signatures/check.ts';
 export type { CodeCheck, CompileCode } from './reactors/code-check.ts';
 export {
   createTenantCommands,

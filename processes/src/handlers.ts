@@ -1,4 +1,8 @@
-import { createCommandHandlers, type VaultOperator } from '@token-vault/command-service';
+import {
+  createCommandHandlers,
+  createSignatureCheck,
+  type VaultOperator,
+} from '@token-vault/command-service';
 import { createQueryHandlers, type VaultState } from '@token-vault/query-service';
 import { createAuditTrail, systemClock, type HandlersOf } from '@token-vault/operations';
 import { seesEverything } from '@token-vault/access';
@@ -66,6 +70,7 @@ export function queryHandlers(
     expressions,
     audit: createAuditTrail(store),
     missLimit,
+    signatureCheck: () => createSignatureCheck({ store, keyRing }),
     vault,
     waitForProjections: (position, timeoutMs, names) => progress.reach(position, timeoutMs, names),
   });

@@ -67,6 +67,20 @@ describe('the read models', () => {
     expect(entries.map(({ operation }) => operation)).toEqual(['create', 'create', 'delete']);
   });
 
+  it('leave out a second opening of a transaction', async () => {
+    vault.start();
+    const opened = (at: string) =>
+      event('TransactionOpened', {
+        transaction_id: '00000000-0000-4000-8000-0000000000c1',
+        expires_at: `2030-01-01T${at}Z`,
+      });
+    await vault.append(opened('11:00:00'));
+    await vault.reached(await vault.append(opened('12:00:00')));
+    expect(await vault.rows(`select expires_at::text from rm_transactions.transaction`)).toEqual([
+      { expires_at: '2030-01-01 11:00:00+00' },
+    ]);
+  });
+
   it('keep the key of every session, so that its use can be recorded also after the end of the session', async () => {
     vault.start();
     const session = (digit: string) => `00000000-0000-4000-8000-0000000000${digit}`;

@@ -1,3 +1,4 @@
+import type { CheckSignatures } from '@token-vault/audit';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { Expressions } from '@token-vault/expressions';
@@ -34,6 +35,8 @@ export interface QueryDependencies {
   readonly store: EventStore;
   readonly keyRing: Pick<KeyRing, 'open' | 'hashes'>;
   readonly audit: AuditTrail;
+  /** Gives the check of signatures for one verification of the log. */
+  readonly signatureCheck: () => CheckSignatures;
   readonly expressions: Expressions;
   /** When absent, the service makes a limit of its own. */
   readonly missLimit?: MissLimit;
@@ -65,7 +68,7 @@ type OperatorLists = 'listApplications' | 'listApplicationKeys' | 'listProxies' 
 
 /** The lists of an operator, from the command line. They show no tokens, so they evaluate no expressions. */
 export function createOperatorQueries(
-  dependencies: Omit<QueryDependencies, 'expressions' | 'missLimit' | 'vault'>,
+  dependencies: Omit<QueryDependencies, 'expressions' | 'missLimit' | 'signatureCheck' | 'vault'>,
 ): Pick<HandlersOf<'query'>, OperatorLists> {
   const parts = { ...dependencies, reads: createFairReads(dependencies.pool) };
   const { listApplications } = createApplicationHandlers(parts);

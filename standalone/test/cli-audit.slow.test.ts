@@ -133,7 +133,16 @@ it.skipIf(testStack.startsWith('eventstoredb'))(
     const { rows } = await pool.query<{ position: string }>(
       `select position from event_store.event where type = 'TokenCreated' and revision = 1`,
     );
-    const found = await runCommand(dataDir, ['audit', 'verify']);
+    // Without the findings in the log, the rows are compared by the command for read models.
+    const unsigned = await runCommand(dataDir, ['audit', 'verify']);
+    expect(unsigned.code).toBe(1);
+    expect(unsigned.stdout).toMatch(
+      new RegExp(
+        `^position ${rows[0]?.position}, tenant \\S+: TokenCreated of token-\\S+${one}, revision 1, is not signed$`,
+        'm',
+      ),
+    );
+    const found = await runCommand(dataDir, ['projections', 'verify', '--all']);
     expect(found.code).toBe(1);
     const place = `TokenCreated of token-\\S+${one}, revision 1, at position ${rows[0]?.position}`;
     expect(found.stderr).toMatch(
@@ -165,7 +174,7 @@ it.skipIf(testStack.startsWith('eventstoredb') && !hasDouble)(
     expect(found.stdout).toMatch(
       new RegExp(`^${place}: ApplicationCreated of \\S+, revision 0, is not what was signed$`, 'm'),
     );
-    expect(found.stderr).toMatch(/^vault: the log was altered: 1 findings in .+\n$/m);
+    expect(found.stderr).toMatch(/^vault: the log was altered: [13] findings in .+\n$/m);
   },
 );
 
@@ -186,7 +195,7 @@ it.skipIf(testStack.startsWith('eventstoredb'))(
         'm',
       ),
     );
-    expect(found.stderr).toMatch(/^vault: the log was altered: 2 findings/m);
+    expect(found.stderr).toMatch(/^vault: the log was altered: 4 findings/m);
   },
 );
 

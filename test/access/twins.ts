@@ -7,6 +7,7 @@ import {
   createTokenReplay,
   housekeepingMigrations,
   startHousekeeping,
+  createSignatureCheck,
 } from '@token-vault/command-service';
 import { eventRegistry, TokensRead } from '@token-vault/contracts';
 import { createKeyRing, environmentRootKey, keyRingMigrations, type KeyRing } from '@token-vault/crypto';
@@ -189,6 +190,7 @@ export async function openTwins(): Promise<Twins> {
         ...common,
         pool,
         expressions,
+        signatureCheck: () => createSignatureCheck({ store, keyRing }),
         waitForProjections: (position, timeoutMs, names) => progress.reach(position, timeoutMs, names),
       }),
     },

@@ -4,6 +4,7 @@ import { eventRegistry } from '@token-vault/contracts';
 import { createKeyRing, environmentRootKey } from '@token-vault/crypto';
 import { createPostgresEventStore } from '@token-vault/event-store/postgres';
 import { exportAudit, verifyAudit } from '@token-vault/audit';
+import { createSignatureCheck } from '@token-vault/command-service';
 import { createProjectionAdmin } from '@token-vault/projectors';
 import { systemClock } from '@token-vault/operations';
 import pg from 'pg';
@@ -37,7 +38,10 @@ async function run(): Promise<void> {
     case 'audit verify': {
       const rootKey = environmentRootKey(work.rootKey);
       const keyRing = await createKeyRing({ pool, rootKey, clock: systemClock, durability: 'own' });
-      const report = await verifyAudit({ store, keyRing, onProgress: watch });
+      const report = await verifyAudit({
+        ...{ store, keyRing, onProgress: watch },
+        checkSignatures: createSignatureCheck({ store, keyRing }),
+      });
       if (report.findings.length > 0) throw new Error('the log is not what was signed');
       return;
     }

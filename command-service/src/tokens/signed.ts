@@ -11,7 +11,7 @@ import type { TokenDetails } from '@token-vault/tokens';
 import { signEvents, type Signer } from '../aggregates/signing.ts';
 import { evolve, initialState, type TokenState } from './state.ts';
 
-const tokenSigner: Signer<TokenState> = {
+export const tokenSigner: Signer<TokenState> = {
   statementOf: (state) => (state.kind === 'present' ? tokenStatementOf(state.details) : undefined),
   signatureOf: (state) => (state.kind === 'present' ? state.details.content.signature : undefined),
 };

@@ -9,6 +9,7 @@ export { auditPublicKey } from './signature.ts';
 export { exportAudit, type ExportFormat } from './export.ts';
 export { sealLogOnce, startSealer } from './seal-regularly.ts';
 export { sealLog } from './sealer.ts';
+export type { CheckSignatures } from './signatures.ts';
 export { verifyAudit, type AuditReport } from './verify.ts';
 export { tenantsOfToken } from './token-erasure.ts';
 export {

@@ -6,6 +6,7 @@ import { checkpointOf, isSignedBy } from './checkpoint.ts';
 import { compareStretch, gapAtEndOf, gapOf, type Finding } from './compare.ts';
 import { parseJson } from './parse-json.ts';
 import { signerOf } from './signature.ts';
+import { ReadSignatures, type CheckSignatures } from './signatures.ts';
 import { checkStretch, coveredOf, moveTo, type ChainProgress, type Covered, type Placed } from './stretch.ts';
 import { tenantOf } from './tenant-of.ts';
 
@@ -18,6 +19,7 @@ export interface VerifiedTo {
 export interface TenantAuditOptions {
   readonly store: Pick<EventStore, 'head' | 'readStored' | 'readStoredStream' | 'hasDensePositions'>;
   readonly keyRing: Pick<KeyRing, 'hashes'>;
+  readonly checkSignatures: CheckSignatures;
   readonly tenantId: string;
   /** The end of the previous part. Without it, the verification begins at the start of the log. */
   readonly after?: VerifiedTo | undefined;
@@ -73,10 +75,12 @@ class TenantVerifier {
   #position: bigint;
   #latest: StoredEvent | undefined;
   #covered: Covered[] = [];
+  readonly signatures: ReadSignatures;
 
   constructor(options: TenantAuditOptions, publicKey: string, progress: ChainProgress) {
-    const { store, tenantId, after } = options;
+    const { store, tenantId, after, checkSignatures } = options;
     this.#options = options;
+    this.signatures = new ReadSignatures(checkSignatures);
     this.#publicKey = publicKey;
     this.#progress = progress;
     this.#position = BigInt(after?.position ?? startPosition);
@@ -142,6 +146,12 @@ class TenantVerifier {
     return this.#next && { position: this.#position.toString(), revision: this.#progress.revision };
   }
 
+  async checkSignatures(): Promise<void> {
+    await this.signatures.check();
+    for (const { position, problem } of this.signatures.notAmong(this.findings))
+      this.#report(position, problem);
+  }
+
   /** Ends the reading of the checkpoints. */
   async close(): Promise<void> {
     await this.#signed.return?.();
@@ -191,6 +201,7 @@ class TenantVerifier {
   #addOwn(event: StoredEvent): void {
     const { tenantId } = this.#options;
     const { found, ...rest } = coveredOf(event, tenantId);
+    this.signatures.add(event, { found, ...rest });
     // An attacker may have changed the tenant of another tenant's event. The report must not name the stream of that tenant.
     const stream = event.stream.includes(tenantId) ? event.stream : 'another stream';
     const covered = { ...rest, found: { ...found, stream } };
@@ -238,6 +249,7 @@ export async function verifyTenantAudit(options: TenantAuditOptions): Promise<Te
     await verifier.advance();
     const isCut = await readUntilCut(verifier, store.readStored(from, { until: head }));
     if (!isCut) await verifier.end(BigInt(head));
+    await verifier.checkSignatures();
   } finally {
     await verifier.close();
   }

@@ -13,6 +13,7 @@ import { checkpointOf, isSignedBy, type Checkpoint } from './checkpoint.ts';
 import { gapAtEndOf, gapOf, nameOf, type Finding } from './compare.ts';
 import { findReplaced, KnownCheckpoints } from './known-checkpoints.ts';
 import { publicKeyOf } from './signature.ts';
+import { ReadSignatures, type CheckSignatures } from './signatures.ts';
 import {
   checkStretch,
   coveredOf,
@@ -26,6 +27,7 @@ import { tenantOf } from './tenant-of.ts';
 export interface AuditOptions {
   readonly store: EventStore;
   readonly keyRing: Pick<KeyRing, 'hashes'>;
+  readonly checkSignatures: CheckSignatures;
   /** Positions: the pass begins at the last stretch that ended at or before `from`, and ends at `to`. */
   readonly from?: Position | undefined;
   readonly to?: Position | undefined;
@@ -70,11 +72,13 @@ class Verifier {
   readonly #keyRing: AuditOptions['keyRing'];
   readonly #publicKeys = new Map<string, string | undefined>();
   readonly #states = new Map<string, TenantState>();
+  readonly signatures: ReadSignatures;
   #position = 0n;
   /** The sealer signs all events up to the beginning of a stretch before it signs one of this stretch. */
   #signedTo = 0n;
 
-  constructor({ store, keyRing }: AuditOptions) {
+  constructor({ store, keyRing, checkSignatures }: AuditOptions) {
+    this.signatures = new ReadSignatures(checkSignatures);
     this.#store = store;
     this.#keyRing = keyRing;
   }
@@ -155,7 +159,9 @@ class Verifier {
 
   #readInto(state: TenantState, event: StoredEvent, tenantId: string): Promise<void> | undefined {
     if (event.type === AuditCheckpointSigned.type) return this.#check(state, event, tenantId);
-    state.pending.push(coveredOf(event, tenantId));
+    const covered = coveredOf(event, tenantId);
+    this.signatures.add(event, covered);
+    state.pending.push(covered);
     return undefined;
   }
 
@@ -185,6 +191,8 @@ class Verifier {
         this.#report(position, tenantId, problem);
       await this.#reportLeftOut(tenantId, pending);
     }
+    for (const { event, problem } of this.signatures.notAmong(this.findings))
+      this.#report(event.position, tenantOf(event) ?? '-', problem);
     return unsealed;
   }
 
@@ -219,6 +227,7 @@ export async function verifyAudit(options: AuditOptions): Promise<AuditReport> {
       const checked = verifier.read(event);
       if (checked) await checked;
     }
+    await verifier.signatures.check();
     onProgress?.(events.at(-1)?.position ?? verifier.after, through, events.length);
   }
   const unsealed = await verifier.end(through);

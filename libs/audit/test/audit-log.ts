@@ -10,6 +10,7 @@ import { startEventStoreDbDouble } from '@token-vault/test-doubles/eventstoredb'
 import { createTestDatabase, createTestPool } from '@token-vault/test-support';
 import type { Pool } from 'pg';
 import type { SealerOptions } from '../src/sealer.ts';
+import type { CheckSignatures } from '../src/signatures.ts';
 
 /** A log and a key ring, and functions that change both without the vault. */
 export interface AuditLog {
@@ -18,6 +19,8 @@ export interface AuditLog {
   readonly pool: Pool;
   readonly keyRing: KeyRing;
   readonly sealer: SealerOptions;
+  /** Finds nothing: the events of these tests are not signed. */
+  readonly checkSignatures: CheckSignatures;
   /** All events of the log as they are stored now. */
   read(): Promise<StoredEvent[]>;
   /** Replaces the log beneath the adapter, as an attacker with the disk but without the root key. */
@@ -110,6 +113,7 @@ export async function openAuditLog(kind: LogKind, tenants: readonly string[]): P
     pool,
     keyRing,
     sealer: { store, keyRing, clock: systemClock, logger: silentLogger },
+    checkSignatures: () => Promise.resolve([]),
     async read() {
       const events: StoredEvent[] = [];
       for await (const batch of store.readStored(startPosition)) events.push(...batch);

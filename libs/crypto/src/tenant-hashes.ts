@@ -18,6 +18,8 @@ export interface TenantHashes {
   sign(statement: Statement, revision: number): string;
   /** Whether the record matches its signature, in the form of that signature. If it does not, the observer of the key ring is called. */
   isSigned(statement: Statement, signature: string | null | undefined): boolean;
+  /** As `isSigned`, for a search among statements: no observer is called. */
+  matches(statement: Statement, signature: string): boolean;
   /** As `isSigned`; true also for a record without a signature while `acceptsUnsigned`. */
   isBelieved(statement: Statement, signature: string | null | undefined): boolean;
   /** Records of a release that did not sign are being signed. Until that is complete, unsigned records are accepted. */
@@ -59,20 +61,26 @@ export function createTenantHashes(
   const blindIndexKey = derive('blind-index');
   const macKeys = new Map<string, KeyObject>();
 
-  function isSigned(statement: Statement, signature: string | null | undefined): boolean {
+  function matches(statement: Statement, signature: string): boolean {
     const revision = revisionOf(signature);
-    const isGenuine =
+    return (
       revision !== undefined &&
       timingSafeEqual(
-        macOf(statementKey, inFormOf(signature ?? '', statement), revision),
-        Buffer.from(signature?.slice(-22) ?? '', 'base64url'),
-      );
+        macOf(statementKey, inFormOf(signature, statement), revision),
+        Buffer.from(signature.slice(-22), 'base64url'),
+      )
+    );
+  }
+
+  function isSigned(statement: Statement, signature: string | null | undefined): boolean {
+    const isGenuine = matches(statement, signature ?? '');
     if (!isGenuine) onAltered?.(statement.kind);
     return isGenuine;
   }
 
   return {
     acceptsUnsigned,
+    matches,
     isSigned,
     isBelieved: (statement, signature) =>
       (acceptsUnsigned && (signature ?? null) === null) || isSigned(statement, signature),

@@ -6,6 +6,7 @@ import {
   enlistedIn,
   isCommit,
   isEnding,
+  isLaterOpening,
   type EndingEvent,
   type StagedEvent,
   type Transactions,
@@ -43,7 +44,7 @@ type Handler = (
 /**
  * Gives events to a projection's handlers. Events enlisted in a transaction are held back: they take effect in order
  * at the position of the commit. They never take effect after a rollback or expiry, or when they come after the end
- * of the transaction. Nor do events that are in the stream of another entity (ADR 20).
+ * of the transaction. Nor do events that are in the stream of another entity, and second openings (ADR 20).
  */
 export class Applier {
   readonly #projection: Projection;
@@ -57,7 +58,7 @@ export class Applier {
   }
 
   apply(event: RecordedEvent): void {
-    if (this.#isForeign(event)) return;
+    if (isLaterOpening(event) || this.#isForeign(event)) return;
     const transactionId = enlistedIn(event);
     if (transactionId !== undefined) this.#stage(transactionId, event);
     else if (isEnding(event)) this.#close(event);

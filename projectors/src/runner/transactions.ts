@@ -76,6 +76,9 @@ export type EndingEvent = RecordedEvent<keyof typeof boundaries>;
 export const isEnding = (event: RecordedEvent): event is EndingEvent => event.type in boundaries;
 export const isCommit = ({ type }: EndingEvent): boolean => boundaries[type] === 'commit';
 const opening = 'TransactionOpened';
+/** The vault opens a transaction with the first event of its stream. Only that opening counts, as it does for the command side. */
+export const isLaterOpening = ({ type, revision }: RecordedEvent): boolean =>
+  type === opening && revision > 0;
 const isOfTransaction = (type: string): boolean => type === opening || type in boundaries;
 
 export const enlistedIn = (event: RecordedEvent): string | undefined =>

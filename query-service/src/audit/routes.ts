@@ -3,6 +3,7 @@ import {
   NotErasedError,
   UnknownVerifiedToError,
   verifyTenantAudit,
+  type CheckSignatures,
   type TenantAuditOptions,
   type VerifiedTo,
 } from '@token-vault/audit';
@@ -26,6 +27,8 @@ export interface AuditDependencies {
   readonly store: EventStore;
   readonly keyRing: Pick<KeyRing, 'hashes'>;
   readonly audit: AuditTrail;
+  /** Gives the check of signatures for one verification. */
+  readonly signatureCheck: () => CheckSignatures;
 }
 
 /** The approximate number of events of the log that one request of a verification reads (ADR 44). */
@@ -64,6 +67,7 @@ export function createAuditHandlers({
   store,
   keyRing,
   audit,
+  signatureCheck,
 }: AuditDependencies): Pick<HandlersOf<'query'>, 'verifyLog' | 'getErasureCertificate'> {
   const recordRead = (context: RequestContext, entityType: EntityType, entityIds: readonly string[]) =>
     audit.record(context, EntitiesRead, {
@@ -76,7 +80,8 @@ export function createAuditHandlers({
     async verifyLog({ query }, context) {
       const { id: tenantId } = context.principal.tenant;
       const { cursor, end_date: until } = query;
-      const report = await verify({ store, keyRing, tenantId, after: verifiedTo(cursor), until, mostEvents });
+      const part = { tenantId, after: verifiedTo(cursor), until, mostEvents };
+      const report = await verify({ store, keyRing, checkSignatures: signatureCheck(), ...part });
       await recordRead(context, 'log', []);
       return { body: presentPart(report) };
     },

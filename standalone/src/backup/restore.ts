@@ -4,6 +4,7 @@ import { systemClock } from '@token-vault/operations';
 import { rm } from 'node:fs/promises';
 import pg from 'pg';
 import { verifyAudit, type AuditReport } from '@token-vault/audit';
+import { createSignatureCheck } from '@token-vault/command-service';
 import {
   finishRestore,
   migrate,
@@ -231,9 +232,10 @@ async function verify(
   keyRing: KeyRing | undefined,
   { isDespiteFindings, signal, onProgress }: RestoreOptions,
 ): Promise<AuditReport> {
+  const sources = { store, keyRing: keyRing ?? withoutKeys };
   const audit = await verifyAudit({
-    store,
-    keyRing: keyRing ?? withoutKeys,
+    ...sources,
+    checkSignatures: createSignatureCheck(sources),
     signal,
     onProgress: (position, until) =>
       onProgress?.('verify events', Number(position), Number(until), unitOf(store)),

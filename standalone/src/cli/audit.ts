@@ -1,3 +1,4 @@
+import { createSignatureCheck } from '@token-vault/command-service';
 import { createProjectionAdmin } from '@token-vault/projectors';
 import { parsePosition, type Position } from '@token-vault/event-store';
 import { InvalidArgumentError, Option, type Command } from 'commander';
@@ -64,7 +65,9 @@ async function verifyEvents(
   };
   try {
     const known = await knownTo(parts, against);
-    return await verifyAudit({ from, to, known, store, keyRing: await keyRing(), signal, onProgress });
+    const sources = { store, keyRing: await keyRing() };
+    const checkSignatures = createSignatureCheck(sources);
+    return await verifyAudit({ from, to, known, ...sources, checkSignatures, signal, onProgress });
   } finally {
     progress.end();
   }

@@ -1,0 +1,183 @@
+import { signedEventTypes, streams, TenantSigned, type Statement } from '@token-vault/contracts';
+import { isErased, type KeyRing, type TenantHashes } from '@token-vault/crypto';
+import {
+  comparePositions,
+  type EventStore,
+  type RecordedEvent,
+  type StoredEvent,
+} from '@token-vault/event-store';
+import { signedKinds, tenantKind, type Fold, type SignedKind } from './folds.ts';
+import { beginningOf, decoded, Histories, learn, type History } from './histories.ts';
+
+export interface SignatureSources {
+  readonly store: Pick<EventStore, 'readStoredStream'>;
+  readonly keyRing: Pick<KeyRing, 'hashes'>;
+}
+
+/** An event of a signed type that the readers refuse, and why. */
+export interface FalseSignature {
+  readonly event: StoredEvent;
+  readonly problem: string;
+}
+
+/** A stored event of a signed type, and what is needed to check it. */
+interface Signed {
+  readonly stored: StoredEvent;
+  readonly event: RecordedEvent;
+  readonly kind: SignedKind;
+  readonly hashes: TenantHashes;
+}
+
+/** Streams that are read at the same time. */
+const atOnce = 16;
+const endOfPositions = 2n ** 64n;
+
+const textOf = (event: RecordedEvent): string | undefined => {
+  const { signature } = event.data as { readonly signature?: unknown };
+  return typeof signature === 'string' ? signature : undefined;
+};
+
+/** Data without the form of its type gives no statement. */
+function statementsOf(fold: Fold, event: RecordedEvent): readonly Statement[] {
+  try {
+    return fold.statementsAfter(event);
+  } catch {
+    return [];
+  }
+}
+
+function isGenuine({ event, hashes }: Pick<Signed, 'event' | 'hashes'>, fold: Fold): boolean {
+  const signature = textOf(event);
+  if (signature === undefined) return false;
+  return statementsOf(fold, event).some((statement) => hashes.matches(statement, signature));
+}
+
+/** Sessions that were opened without a signature by a release before version 3 are authorised by none since. */
+const isUnsignedOpening = ({ type, version }: StoredEvent): boolean =>
+  type === 'SessionOpened' && version < 3;
+
+class SignatureCheck {
+  readonly #sources: SignatureSources;
+  readonly #histories: Histories;
+  /** By tenant: up to this position, an older release wrote events without signatures. */
+  readonly #unsignedUntil = new Map<string, bigint>();
+
+  constructor(sources: SignatureSources) {
+    this.#sources = sources;
+    this.#histories = new Histories(sources.store);
+  }
+
+  /** Undefined when the tenant was deleted: nothing can be said then. */
+  async #hashesOf(tenantId: string): Promise<TenantHashes | undefined> {
+    try {
+      return await this.#sources.keyRing.hashes(tenantId);
+    } catch (error) {
+      if (isErased(error)) return undefined;
+      throw error;
+    }
+  }
+
+  async check(events: readonly StoredEvent[]): Promise<FalseSignature[]> {
+    const found: FalseSignature[] = [];
+    const byTenant = new Map<string, TenantHashes | undefined>();
+    const byStream = new Map<string, Signed[]>();
+    for (const stored of events) {
+      const kind = signedEventTypes.has(stored.type) ? signedKinds.get(stored.type) : undefined;
+      if (!kind) continue;
+      const event = decoded(stored);
+      if (!event) {
+        found.push({ event: stored, problem: 'cannot be read by this release' });
+        continue;
+      }
+      const { tenant_id: tenantId } = event.metadata;
+      if (!byTenant.has(tenantId)) byTenant.set(tenantId, await this.#hashesOf(tenantId));
+      const hashes = byTenant.get(tenantId);
+      if (!hashes || isGenuine({ event, hashes }, kind.begin())) continue;
+      const others = byStream.get(stored.stream) ?? [];
+      byStream.set(stored.stream, [...others, { stored, event, kind, hashes }]);
+    }
+    found.push(...(await this.#checkStreams([...byStream.values()])));
+    return found.toSorted((one, other) => comparePositions(one.event.position, other.event.position));
+  }
+
+  async #checkStreams(signed: readonly (readonly Signed[])[]): Promise<FalseSignature[]> {
+    const found: FalseSignature[] = [];
+    for (let at = 0; at < signed.length; at += atOnce) {
+      const some = signed.slice(at, at + atOnce).map((each) => this.#checkStream(each));
+      found.push(...(await Promise.all(some)).flat());
+    }
+    return found;
+  }
+
+  async #checkStream(signed: readonly Signed[]): Promise<FalseSignature[]> {
+    const found: FalseSignature[] = [];
+    for (const each of signed) {
+      const history = await this.#histories.before(each.stored, each.kind);
+      const problem = await this.#problemOf(each, history);
+      if (problem !== undefined) found.push({ event: each.stored, problem });
+      learn(history, each.event, each.stored.revision);
+    }
+    return found;
+  }
+
+  async #problemOf(signed: Signed, history: History): Promise<string | undefined> {
+    if (isGenuine(signed, history.fold)) return undefined;
+    if (textOf(signed.event) !== undefined) return 'has a signature that the vault did not make';
+    return (await this.#isOfOlderRelease(signed, history)) ? undefined : 'is not signed';
+  }
+
+  /** Whether the readers believe the event without a signature, or believed it until a later event of its stream was signed. */
+  async #isOfOlderRelease(signed: Signed, history: History): Promise<boolean> {
+    const { stored, kind, hashes } = signed;
+    if (kind.since === 'the start') return false;
+    if (isUnsignedOpening(stored) || (kind.since === 'late' && hashes.acceptsUnsigned)) return true;
+    if (history.hasSignature) return false;
+    return (
+      BigInt(stored.position) <= (await this.#lastUnsigned(signed)) || this.#isSignedLater(signed, history)
+    );
+  }
+
+  /** The place of the event by which the upgrade signed the tenant. A process of the older release may have written events since. */
+  async #lastUnsigned({ event, hashes }: Signed): Promise<bigint> {
+    const { tenant_id: tenantId } = event.metadata;
+    const known = this.#unsignedUntil.get(tenantId);
+    if (known !== undefined) return known;
+    const history = beginningOf(tenantKind);
+    let until = hashes.acceptsUnsigned ? endOfPositions : 0n;
+    for await (const stored of this.#sources.store.readStoredStream(streams.tenant(tenantId))) {
+      const each = decoded(stored);
+      if (each && isGenuine({ event: each, hashes }, history.fold)) {
+        until = each.type === TenantSigned.type ? BigInt(stored.position) : 0n;
+        break;
+      }
+      learn(history, each, stored.revision);
+    }
+    this.#unsignedUntil.set(tenantId, until);
+    return until;
+  }
+
+  async #isSignedLater(
+    { stored: { stream, revision }, event, hashes }: Signed,
+    { fold, next }: History,
+  ): Promise<boolean> {
+    const later: History = { fold: fold.copy(), next, hasSignature: false };
+    learn(later, event, revision);
+    for await (const stored of this.#sources.store.readStoredStream(stream, { from: revision + 1 })) {
+      const each = decoded(stored);
+      if (each && isGenuine({ event: each, hashes }, later.fold)) return true;
+      learn(later, each, stored.revision);
+    }
+    return false;
+  }
+}
+
+/**
+ * Checks the signatures of events as the vault does before it decides by them, for one verification of a log. Whether a record without a
+ * signature is believed, is said by the keys of its tenant (ADR 20).
+ */
+export function createSignatureCheck(
+  sources: SignatureSources,
+): (events: readonly StoredEvent[]) => Promise<FalseSignature[]> {
+  const check = new SignatureCheck(sources);
+  return (events) => check.check(events);
+}

@@ -1,0 +1,167 @@
+import {
+  ApplicationCreated,
+  ApplicationSigned,
+  ApplicationUpdated,
+  streams,
+  TenantCreated,
+  TenantSigned,
+  tenantStatement,
+  TokenCreated,
+  TokenCvcPurged,
+  TokenSigned,
+  TokenUpdated,
+  applicationStatement,
+  type EventName,
+  type VaultEventType,
+} from '@token-vault/contracts';
+import { startPosition, type StoredEvent } from '@token-vault/event-store';
+import { createRequestContext } from '@token-vault/operations';
+import { expect, it } from 'vitest';
+import { createSignatureCheck } from '../../src/index.ts';
+import { signTokenEvents } from '../../src/tokens/signed.ts';
+import { useVault, type TestVault } from '../tokens/vault.ts';
+
+let vault: TestVault;
+useVault((opened) => (vault = opened));
+
+const granted = ['application:create', 'application:update', 'token:create'] as const;
+const notSigned = 'is not signed';
+const notOfVault = 'has a signature that the vault did not make';
+
+/** Appends an event as an attacker, or an older release, with the database could. */
+async function append(
+  stream: string,
+  definition: EventName<VaultEventType>,
+  data: object,
+  transactionId?: string,
+): Promise<void> {
+  const { principal, clock, log } = vault;
+  const context = createRequestContext({ principal, traceId: 't', now: clock.now(), transactionId });
+  await log.append(stream, [context.event(definition, data as never)], 'any');
+}
+
+const ownStream = (id: string) => streams.token(vault.principal.tenant.id, id);
+
+/** Appends an event of a token as the vault does. */
+async function appendSigned(id: string, definition: EventName<VaultEventType>, data: object): Promise<void> {
+  const { principal, clock, log, keyRing } = vault;
+  const context = createRequestContext({ principal, traceId: 't', now: clock.now() });
+  const event = context.event(definition, data as never);
+  const signed = await signTokenEvents(keyRing, principal.tenant.id, [event], await vault.history(id));
+  await log.append(ownStream(id), signed, 'any');
+}
+
+/** Appends the last content of the token with a change. */
+async function forge(id: string, change: object): Promise<void> {
+  const last = (await vault.events(ownStream(id))).at(-1);
+  await append(ownStream(id), TokenUpdated, { ...last?.data, ...change });
+}
+
+/** Of the tenant: each event that does not check. */
+async function problems(): Promise<string[]> {
+  const { log: store, keyRing, principal } = vault;
+  const check = createSignatureCheck({ store, keyRing });
+  const own = ({ metadata }: StoredEvent) => metadata.includes(principal.tenant.id);
+  const found: string[] = [];
+  for await (const events of store.readStored(startPosition))
+    for (const { event, problem } of await check(events.filter(own)))
+      found.push(`${event.type} ${event.revision} ${problem}`);
+  return found;
+}
+
+const card = { type: 'card', data: { number: '4242424242424242', cvc: '123' } };
+
+it('events that the vault wrote check, whatever they are signed upon', async () => {
+  await vault.create({ id: 'tok', ...card });
+  await vault.update('tok', { containers: ['/a/'] });
+  const dropped = await vault.begin();
+  await vault.update('tok', { containers: ['/b/'] }, { transaction: dropped });
+  await vault.end('rollback', dropped);
+  await appendSigned('tok', TokenCvcPurged, { token_id: 'tok', token_type: 'card', key_ids: [] });
+  const kept = await vault.begin();
+  await vault.update('tok', { metadata: { a: 'b' } }, { transaction: kept });
+  await vault.end('commit', kept);
+  const as = { ...vault.principal, permissions: [...granted] };
+  const body = { name: 'Shop', type: 'private', permissions: ['token:create'] };
+  const made = await vault.call('createApplication', { body }, { as });
+  const params = { id: (made.body as { id: string }).id };
+  await vault.call(
+    'updateApplication',
+    { params, body: { name: 'b', permissions: ['token:create'] } },
+    { as },
+  );
+  await vault.call('regenerateApplicationKey', { params }, { as });
+  const types = (await vault.events()).map(({ type }) => type);
+  expect(types).toEqual(expect.arrayContaining(['TokenCvcPurged', 'ApplicationKeyRegenerated']));
+  expect(await problems()).toEqual([]);
+});
+
+it.each([
+  ['without a signature', { signature: undefined }, notSigned],
+  ['with another signature', { signature: `m2.1.${'A'.repeat(22)}` }, notOfVault],
+  ['with the signature of another content', { containers: ['/mine/'] }, notOfVault],
+])('an event of a token %s is named', async (_what, change, problem) => {
+  await vault.create({ id: 'tok', type: 'token', data: 'S', containers: ['/pci/'] });
+  await forge('tok', change);
+  expect(await problems()).toEqual([`TokenUpdated 1 ${problem}`]);
+});
+
+it('an event without a signature is named also when a rolled back transaction hides it from the next change', async () => {
+  await vault.create({ id: 'tok', ...card });
+  const dropped = await vault.begin();
+  await vault.end('rollback', dropped);
+  const [created] = await vault.events(ownStream('tok'));
+  await append(ownStream('tok'), TokenUpdated, { ...created?.data, signature: undefined }, dropped);
+  await appendSigned('tok', TokenCvcPurged, { token_id: 'tok', token_type: 'card', key_ids: [] });
+  expect(await problems()).toEqual([`TokenUpdated 1 ${notSigned}`]);
+});
+
+it('an event without a signature is named also in a stream of its own, and nothing when the tenant is deleted', async () => {
+  const application = { name: 'mine', type: 'private', permissions: [], rules: [] };
+  const id = crypto.randomUUID();
+  const stream = streams.application(vault.principal.tenant.id, id);
+  const created = { application_id: id, ...application, key_hash: 'a'.repeat(64) };
+  await append(stream, ApplicationCreated, created);
+  expect(await problems()).toEqual([`ApplicationCreated 0 ${notSigned}`]);
+  await vault.keyRing.destroyAllOfTenant(vault.principal.tenant.id);
+  expect(await problems()).toEqual([]);
+});
+
+it('events of an older release check once the upgrade has signed their state, those that are planted afterwards do not', async () => {
+  const { tenant } = await vault.oldTenant();
+  const stream = streams.application(tenant.id, 'b0000000-0000-4000-8000-000000000001');
+  const named = { application_id: 'b0000000-0000-4000-8000-000000000001', name: 'old' };
+  const grants = { permissions: [], rules: [] };
+  const keyHash = 'a'.repeat(64);
+  const plan = { plan: 'enterprise', settings: {} };
+  await append(streams.tenant(tenant.id), TenantCreated, { tenant_id: tenant.id, name: 'Acme', ...plan });
+  await append(stream, ApplicationCreated, { ...named, ...grants, type: 'private', key_hash: keyHash });
+  await append(stream, ApplicationUpdated, { ...named, ...grants });
+  await vault.create({ id: 'new', type: 'token', data: 'S' });
+  const creation = (await vault.events(ownStream('new')))[0]?.data;
+  await append(ownStream('gone'), TokenCreated, { ...creation, token_id: 'gone', signature: undefined });
+  const hashes = await vault.keyRing.hashes(tenant.id);
+  const state = { id: named.application_id, name: 'old', type: 'private', ...grants, keyHash };
+  const signature = hashes.sign(
+    applicationStatement({ ...state, keyId: undefined, keys: [], expiresAt: undefined }),
+    2,
+  );
+  await append(stream, ApplicationSigned, { application_id: named.application_id, signature });
+  await append(streams.tenant(tenant.id), TenantSigned, {
+    tenant_id: tenant.id,
+    accepts_unsigned: false,
+    signature: hashes.sign(tenantStatement({ ...plan, acceptsUnsigned: false }), 1),
+  });
+  expect(await problems()).toEqual([]);
+  await append(ownStream('late'), TokenCreated, { ...creation, token_id: 'late', signature: undefined });
+  await appendSigned('late', TokenSigned, { token_id: 'late', token_type: 'token' });
+  await vault.keyRing.refuseUnsigned(tenant.id);
+  expect(await problems()).toEqual([]);
+  await append(stream, ApplicationUpdated, { ...named, ...grants });
+  await append(ownStream('planted'), TokenCreated, {
+    ...creation,
+    token_id: 'planted',
+    signature: undefined,
+  });
+  expect(await problems()).toEqual([`ApplicationUpdated 3 ${notSigned}`, `TokenCreated 0 ${notSigned}`]);
+});
