@@ -38,6 +38,7 @@ export {
 } from './root-keys.ts';
 export { watchStorage } from './storage.ts';
 export { schema } from './schema.ts';
+export { findSchemaDifferences } from './schema-differences.ts';
 export {
   ConfigurationError,
   readCommonSettings,

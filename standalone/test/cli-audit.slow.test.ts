@@ -46,6 +46,17 @@ it('the log of a running vault is valid as it was signed', async () => {
   );
 });
 
+it('a view in place of a table is named', async () => {
+  await pool.query(`alter table rm_proxies.proxy rename to proxy_real`);
+  await pool.query(`create view rm_proxies.proxy as select * from rm_proxies.proxy_real`);
+  const found = await runCommand(dataDir, ['audit', 'verify', '--no-rows']);
+  await pool.query('drop view rm_proxies.proxy');
+  await pool.query(`alter table rm_proxies.proxy_real rename to proxy`);
+  expect(found.code).toBe(1);
+  expect(found.stdout).toMatch(/^schema: is not of this release: relation rm_proxies\.proxy v p$/m);
+  expect(found.stderr).toMatch(/^vault: the schema is not that of this release: \d+ differences$/m);
+});
+
 it('an export has all events, and shows no plaintext', async () => {
   const lines = await resultOf(dataDir, 'audit', 'export', '--tenant', vault.credentials.tenant_id);
   const types = lines.trim().split('\n').map((line) => (JSON.parse(line) as { type: string }).type); // prettier-ignore

@@ -1,4 +1,5 @@
 import { createSignatureCheck } from '@token-vault/command-service';
+import { findSchemaDifferences } from '@token-vault/processes';
 import { createProjectionAdmin } from '@token-vault/projectors';
 import { parsePosition, type Position } from '@token-vault/event-store';
 import { InvalidArgumentError, Option, type Command } from 'commander';
@@ -73,7 +74,15 @@ async function verifyEvents(
   }
 }
 
+/** Prints what in the schema is not of this release, and gives how much that is. */
+async function verifySchema({ pool }: Parts, terminal: Terminal): Promise<number> {
+  const differences = await findSchemaDifferences(pool);
+  for (const difference of differences) terminal.print(`schema: ${difference}`);
+  return differences.length;
+}
+
 async function verify(parts: Parts, flags: VerifyFlags, terminal: Terminal): Promise<void> {
+  const differences = await verifySchema(parts, terminal);
   const report = await verifyEvents(parts, flags, terminal);
   for (const { position: at, tenantId, problem } of report.findings)
     terminal.print(`position ${at}, tenant ${tenantId}: ${problem}`);
@@ -83,6 +92,8 @@ async function verify(parts: Parts, flags: VerifyFlags, terminal: Terminal): Pro
     );
   if (report.findings.length > 0)
     throw new CommandError(`the log was altered: ${report.findings.length} findings in ${summary(report)}`);
+  if (differences > 0)
+    throw new CommandError(`the schema is not that of this release: ${differences} differences`);
   if (flags.note !== undefined) await writeCheckpoints(flags.note, report.last);
   if (flags.rows) {
     const admin = createProjectionAdmin({ store: parts.store, connectionString: parts.database.url });
@@ -102,7 +113,9 @@ export function addAuditCommands(program: Command, terminal: Terminal): void {
 function addVerify(audit: Command, terminal: Terminal): void {
   audit
     .command('verify')
-    .description('compare each event with the signatures, and each row of the read models with the events')
+    .description(
+      'compare the schema with that of this release, each event with the signatures, and each row of the read models with the events',
+    )
     .option('--from <position>', 'begin at the last checkpoints before it', position)
     .option('--to <position>', 'end there', position)
     .option('--no-rows', 'leave out the rows of the read models')
