@@ -82,6 +82,8 @@ describe.runIf(isPossible)('a vault that root starts with VAULT_ACCOUNT', () => 
     expect(await reactOnce(vault)).toBe(7);
     const metrics = await (await fetch(`${vault.url}/metrics`)).text();
     expect(metrics).toMatch(/^vault_sandbox_wall\{wall="unprivilegedService",.*\} 1$/m);
+    // Postgres has this account, too: by SQL its role must not read root.key.
+    expect(metrics).toMatch(/^vault_database_right\{right="superuser",.*\} 0$/m);
     await vault.stop();
   });
 

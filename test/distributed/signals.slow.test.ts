@@ -256,6 +256,18 @@ describe('stack.json', () => {
   });
 });
 
+it('each process says by its metrics that its role in the embedded Postgres does not reach the host', async () => {
+  const served = (await stack.members()).filter(({ name }) => /service|projectors|runner|proxy/.test(name));
+  expect(served.length).toBeGreaterThanOrEqual(5);
+  for (const { name, port } of served) {
+    const isSaid = async () => {
+      const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+      return /^vault_database_right\{right="superuser",.*\} 0$/m.test(metrics);
+    };
+    await waitUntil(isSaid, { what: `the rights of ${name}` });
+  }
+});
+
 describe('stopped projectors', () => {
   it.each(['projectors 1', 'projectors 2'])('are replaced by the others: %s', async (name) => {
     const { pid } = await stack.member(name);
