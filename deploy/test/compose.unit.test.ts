@@ -133,6 +133,19 @@ describe('compose.yaml', () => {
     );
   });
 
+  it('keeps the last checkpoints where both replicas and the commands find them, and no store does', () => {
+    const kept = all.filter(([, { environment }]) => environment?.VAULT_CHECKPOINTS_FILE !== undefined);
+    expect(kept.map(([name]) => name)).toEqual(['command-service', 'cli']);
+    for (const [, { environment, volumes }] of kept) {
+      expect(environment?.VAULT_CHECKPOINTS_FILE).toBe('/checkpoints/last-checkpoints');
+      expect(volumes).toEqual(['checkpoints:/checkpoints']);
+    }
+    expect(all.filter(([, { volumes }]) => volumes?.some((each) => each.startsWith('checkpoints:')))).toEqual(
+      kept,
+    );
+    expect(read('deploy/container/Dockerfile')).toContain('chown 1000:1000 /checkpoints');
+  });
+
   it('publishes only the gateway, on this host only, and isolates the stores', () => {
     const published = all.filter(([, { ports }]) => ports !== undefined);
     expect(published.map(([name, { ports }]) => [name, ports])).toEqual([

@@ -1,5 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { Spec, Validation } from '@cyclonedx/cyclonedx-library';
@@ -349,6 +349,11 @@ describe.skipIf(missing !== undefined)(`the images${why}`, () => {
             say((await engine.attempt('logs', '--tail', '20', name)).stdout);
           expect(await engine.docker('inspect', '--format', '{{.State.ExitCode}}', name), name).toBe('0');
         }
+        // Written by the command service when it stopped, and found by the command.
+        const shown = await composed.run('cli', ['standalone/src/cli.ts', 'audit', 'verify', '--no-rows']);
+        expect(shown).toContain('the log is as it was signed');
+        const volume = await engine.docker('volume', 'inspect', '--format', '{{.Mountpoint}}', 'checkpoints');
+        expect(await readFile(path.join(volume, 'last-checkpoints'), 'utf8')).not.toBe('');
       });
     });
   });

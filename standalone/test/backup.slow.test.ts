@@ -1,8 +1,8 @@
 import { streams } from '@token-vault/contracts';
 import { systemClock } from '@token-vault/operations';
-import { createTestDatabase, createTestPool, type TestDatabase } from '@token-vault/test-support';
+import { createTestDatabase, createTestPool, runCommand, type TestDatabase } from '@token-vault/test-support';
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -157,6 +157,42 @@ describe('a reactor that was made after the first backup and deleted after the n
     ]);
     await restored.end();
     expect(rows).toEqual([]);
+  });
+});
+
+describe('the checkpoints that a vault remembers outside its log', () => {
+  const commandOn = (database: TestDatabase, ...args: string[]) =>
+    runCommand(at('data'), ['audit', ...args], {
+      DATABASE_URL: database.url,
+      VAULT_ROOT_KEY: source.rootKey,
+      VAULT_CHECKPOINTS_FILE: at('last-checkpoints'),
+    });
+
+  it('are forgotten by a restore of an older log, or by its operator, as the how-to says', async () => {
+    await commandOn(source.database, 'seal');
+    await back('sealed');
+    await source.makeReactor(kept);
+    expect(await commandOn(source.database, 'seal')).toMatchObject({ stdout: '1 checkpoints signed\n' });
+    const ofNewerLog = await readFile(at('last-checkpoints'), 'utf8');
+
+    const database = await emptyDatabase();
+    const config = readConfig({
+      DATABASE_URL: database.url,
+      VAULT_ROOT_KEY: source.rootKey,
+      VAULT_DATA_DIR: at('data'),
+      VAULT_CHECKPOINTS_FILE: at('last-checkpoints'),
+    });
+    await restoreInto(database, { log: at('sealed'), keys: at('sealed.keys'), config });
+    expect(await commandOn(database, 'seal')).toMatchObject({ code: 0 });
+
+    // As if the restore did not know of the file.
+    await writeFile(at('last-checkpoints'), ofNewerLog);
+    const refused = `vault: the log of tenant ${kept} is not sealed any more`;
+    const again = await commandOn(database, 'seal', '--whole');
+    expect(again.stderr).toContain(refused);
+    await rename(at('last-checkpoints'), at('last-checkpoints.before'));
+    expect(await commandOn(database, 'seal', '--whole')).toMatchObject({ code: 0, stderr: '' });
+    expect(await commandOn(database, 'verify', '--no-rows')).toMatchObject({ code: 0 });
   });
 });
 

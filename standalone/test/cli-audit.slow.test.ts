@@ -13,7 +13,8 @@ import {
   type StandaloneProcess,
   testStack,
 } from '@token-vault/test-support';
-import { copyFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
 import type { Pool } from 'pg';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 
@@ -23,6 +24,8 @@ const number = cardNumber();
 let dataDir: string;
 let vault: StandaloneProcess;
 let pool: Pool;
+/** The checkpoints that an operator keeps. */
+let noted: string;
 
 beforeAll(async () => {
   dataDir = await createDataDirectory();
@@ -55,6 +58,18 @@ it('a view in place of a table is named', async () => {
   expect(found.code).toBe(1);
   expect(found.stdout).toMatch(/^schema: is not of this release: relation rm_proxies\.proxy v p$/m);
   expect(found.stderr).toMatch(/^vault: the schema is not that of this release: \d+ differences$/m);
+});
+
+it('the last checkpoint of each tenant is noted, and a later log is held against it', async () => {
+  noted = `${dataDir}/noted`;
+  await resultOf(dataDir, 'audit', 'verify', '--no-rows', '--note', noted);
+  const line = await readFile(noted, 'utf8');
+  expect(line).toMatch(new RegExp(`^${vault.credentials.tenant_id} \\d+ \\d+ [\\w-]{86}\n$`));
+  await resultOf(dataDir, 'audit', 'verify', '--no-rows', '--against', noted);
+  await writeFile(`${noted}.other`, line.replace(/[\w-]{86}/, 'A'.repeat(86)));
+  const found = await runCommand(dataDir, ['audit', 'verify', '--no-rows', '--against', `${noted}.other`]);
+  expect(found.code).toBe(1);
+  expect(found.stdout).toContain('was taken out or replaced');
 });
 
 it('an export has all events, and shows no plaintext', async () => {
@@ -213,9 +228,7 @@ it.skipIf(testStack.startsWith('eventstoredb'))(
 it.skipIf(testStack.startsWith('eventstoredb'))(
   'a log whose newest checkpoints were made ordinary events is not signed again',
   async () => {
-    const noted = `${dataDir}/noted-checkpoints`;
     await resultOf(dataDir, 'audit', 'seal');
-    await copyFile(`${dataDir}/last-checkpoints`, noted);
     await pool.query(
       `set session_replication_role = replica;
        with made as (
@@ -236,5 +249,8 @@ it.skipIf(testStack.startsWith('eventstoredb'))(
         new RegExp(`, tenant ${tenant}: the checkpoint .+ was taken out or replaced$`, 'm'),
       );
     }
+    const later = `${dataDir}/noted-later`;
+    expect(await runCommand(dataDir, ['audit', 'verify', '--note', later])).toMatchObject({ code: 1 });
+    expect(existsSync(later)).toBe(false);
   },
 );

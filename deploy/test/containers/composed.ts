@@ -11,6 +11,7 @@ interface Service {
   readonly command: readonly string[];
   readonly environment: Readonly<Record<string, string>>;
   readonly secrets: readonly string[];
+  readonly volumes?: readonly string[];
   readonly read_only: boolean;
   readonly tmpfs: readonly string[];
   readonly cap_drop: readonly string[];
@@ -93,6 +94,7 @@ export async function createComposed(engine: Engine, directory: string): Promise
       ...service.security_opt.flatMap((option) => ['--security-opt', option]),
       ...Object.entries({ ...service.environment, ...changed }).flatMap((pair) => ['--env', pair.join('=')]),
       ...service.secrets.flatMap((it) => ['--volume', `${path.join(secrets, it)}:/run/secrets/${it}:ro`]),
+      ...(service.volumes ?? []).flatMap((volume) => ['--volume', volume]),
       ...(memory === undefined ? [] : ['--memory', memory]),
       service.image,
       ...(command ?? service.command),
