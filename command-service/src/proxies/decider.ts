@@ -10,6 +10,7 @@ import {
   ValidationError,
 } from '@token-vault/contracts';
 import { keyIdOf } from '@token-vault/crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { fact, type Decider, type Fact } from '../aggregates/decider.ts';
 import { isDue } from '../applications/keys.ts';
 import type { OtherKey } from '../applications/state.ts';
@@ -82,9 +83,10 @@ function decide(state: ProxyState, command: ProxyCommand): readonly Fact[] {
       requireRights(command.content, []);
       return [fact(ProxyCreated, dataOf(command.id, command.content))];
     case 'update': {
-      const { id, keys } = requireActive(state);
-      requireRights(command.content, keys);
-      return [fact(ProxyUpdated, dataOf(id, command.content))];
+      const details = requireActive(state);
+      requireRights(command.content, details.keys);
+      const data = dataOf(details.id, command.content);
+      return isDeepStrictEqual(data, dataOf(details.id, details)) ? [] : [fact(ProxyUpdated, data)];
     }
     case 'add-key':
       return addKey(requireActive(state), command);

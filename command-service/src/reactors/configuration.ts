@@ -8,6 +8,7 @@ import {
   type SealedValue,
   type Secret,
 } from '@token-vault/crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { mergePatch } from '../tokens/merge-patch.ts';
 
 export type Configuration = Readonly<Record<string, string>>;
@@ -42,7 +43,7 @@ export interface Configurations {
     before: SealedValue,
     configuration: Secret<Configuration>,
   ): Promise<SealedValue>;
-  /** The configuration after a merge patch. @throws ValidationError, NotFoundError as `reseal` */
+  /** The configuration after a merge patch; `before` when the patch changes nothing. @throws ValidationError, NotFoundError as `reseal` */
   patched(
     tenantId: string,
     id: string,
@@ -86,6 +87,7 @@ export function createConfigurations(keyRing: KeyRing, kind: ConfiguredKind): Co
       const opened = await configurations.open(tenantId, id, before);
       const configuration = mergePatch({ ...opened.expose() }, patch) as Configuration;
       requireFewEntries(configuration);
+      if (isDeepStrictEqual(configuration, { ...opened.expose() })) return before;
       return configurations.reseal(tenantId, id, before, secret(configuration));
     },
     open: (tenantId, id, sealed) =>

@@ -7,6 +7,7 @@ import {
   ReactorUpdated,
 } from '@token-vault/contracts';
 import { keyIdOf } from '@token-vault/crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { fact, type Decider, type Fact } from '../aggregates/decider.ts';
 import {
   evolve,
@@ -44,8 +45,11 @@ function decide(state: ReactorState, command: ReactorCommand): readonly Fact[] {
       if (state.kind === 'active') return [];
       if (state.kind === 'deleted') throw new ConflictError('conflict', 'The reactor was made and deleted.');
       return [fact(ReactorCreated, dataOf(command.id, command.content))];
-    case 'update':
-      return [fact(ReactorUpdated, dataOf(requireActive(state).id, command.content))];
+    case 'update': {
+      const details = requireActive(state);
+      const data = dataOf(details.id, command.content);
+      return isDeepStrictEqual(data, dataOf(details.id, details)) ? [] : [fact(ReactorUpdated, data)];
+    }
     case 'sign':
       return state.kind === 'active' && state.details.signature === undefined
         ? [fact(ReactorSigned, { reactor_id: state.details.id })]

@@ -65,6 +65,7 @@ describe('a proxy', () => {
     given(created)
       .when({ kind: 'update', content: { ...aloneContent, responseCode: undefined } })
       .then(fact(ProxyUpdated, (({ response_code: _code, ...rest }) => rest)(withoutApplication))));
+  it('is not updated to what it is', () => given(created).when({ kind: 'update', content }).thenNothing());
   it('is deleted with the key of its configuration', () =>
     given(created).when({ kind: 'delete' }).then(deleted));
   it.each([

@@ -176,6 +176,13 @@ describe('refused on create and on replacement', () => {
   });
 });
 
+it('a proxy is not changed by a patch that changes nothing', async () => {
+  const { id, name, configuration } = await create();
+  for (const same of [{}, { name, configuration }, { configuration: {} }, { configuration: { NONE: null } }])
+    await patch(id, same);
+  expect(await eventsOf(id)).toHaveLength(1);
+});
+
 describe('a changed proxy', () => {
   it('has the content that the merge patch gives', async () => {
     const { id } = await withApplication();

@@ -33,6 +33,7 @@ describe('a reactor', () => {
   it('is not created again by a repeat', () =>
     given(created, deleted).when(create).thenRefused({ code: 'conflict' }));
   it('is updated as a whole', () => given(created).when({ kind: 'update', content: changed }).then(updated));
+  it('is not updated to what it is', () => given(created).when({ kind: 'update', content }).thenNothing());
   it('is deleted with the key of its configuration', () =>
     given(created, updated).when({ kind: 'delete' }).then(deleted));
   it.each([

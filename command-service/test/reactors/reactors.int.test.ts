@@ -113,6 +113,13 @@ it('a reactor with keys abandoned on its stream is invoked at the revision of it
   expect(await loadReactor({ store, keyRing }, tenantId, id)).toMatchObject({ id, revision: 0 });
 });
 
+it('a reactor is not changed by a patch that changes nothing', async () => {
+  const { id, name, configuration } = await create();
+  for (const same of [{}, { name, configuration }, { configuration: {} }, { configuration: { NONE: null } }])
+    await patch(id, same);
+  expect(await vault.events(streams.reactor(manager.tenant.id, id))).toHaveLength(1);
+});
+
 describe('refused requests', () => {
   const pairs = Object.fromEntries(Array.from({ length: 26 }, (_, index) => [`K${index}`, 'v']));
   it.each<[string, object]>([
