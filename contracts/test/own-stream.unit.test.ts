@@ -40,10 +40,12 @@ it.each(own)('%s counts in the stream of its entity alone', (_name, event, [kind
   const stream = streamOf(tenantId, entityId);
   expect(() => requireOwnStream(event, stream)).not.toThrow();
   const told: unknown[] = [];
-  onAlteredLog((...given) => told.push(given));
+  const stop = onAlteredLog((...given) => told.push(given));
   for (const foreign of [streamOf('another', 'another'), streams.audit(tenantId), ''])
     expect(() => requireOwnStream(event, foreign)).toThrow(AlteredRecordError);
   expect(() => requireOwnStream(event, stream, false)).toThrow(AlteredRecordError);
+  stop();
+  expect(() => requireOwnStream(event, '')).toThrow(AlteredRecordError);
   expect(told).toEqual(Array.from({ length: 4 }, () => [kind, tenantId]));
 });
 

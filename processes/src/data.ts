@@ -148,14 +148,15 @@ export function openPool(
 /** @throws WrongRootKeyError, RootKeyUnusableError, RootKeyUnavailableError */
 export async function openKeyRing(context: ProcessContext, rootKeys: RootKeySources): Promise<KeyRing> {
   const pool = openPool(context, 'keys', 3, { onConnect: keepIndexPlans });
-  const onAltered = observeAlterations(context.metrics, context.logger);
-  onAlteredLog(onAltered);
+  const { metrics, logger, closers } = context;
+  const onAltered = observeAlterations(metrics, logger);
+  closers.add(onAlteredLog(onAltered), (stop) => Promise.resolve(stop()));
   return createKeyRing({
     pool,
     ...(await openRootKeys(rootKeys, pool)),
     clock: systemClock,
     durability: keyDurability(context.settings),
-    onTenantKeys: observeTenantKeys(context.metrics),
+    onTenantKeys: observeTenantKeys(metrics),
     onAltered,
   });
 }

@@ -6,12 +6,11 @@ import {
   ReactorCreated,
   ReactorDeleted,
   ReactorUpdated,
-  requireOwnStream,
   streams,
   type CodeOwner,
 } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
-import type { EventStore, RecordedEvent } from '@token-vault/event-store';
+import { readEntity, type EventStore, type RecordedEvent } from '@token-vault/event-store';
 import type { Clock } from '@token-vault/operations';
 import { createProxyFinder } from '../proxies/load.ts';
 
@@ -77,8 +76,7 @@ export function createOwnerDecision({ store, keyRing, clock }: OwnerDependencies
     // The event at the revision may only sign the content of the event before it (an upgrade).
     const from = Math.max(0, revision - 1);
     const stream = streams.reactor(tenantId, reactorId);
-    for await (const event of store.readStream(stream, { from })) {
-      requireOwnStream(event, stream);
+    for await (const event of readEntity(store, stream, { from })) {
       if (event.type === ReactorDeleted.type) return refused('The reactor was deleted.');
       if (event.type !== ReactorCreated.type && event.type !== ReactorUpdated.type) continue;
       const { application_id: applicationId } = event.data;

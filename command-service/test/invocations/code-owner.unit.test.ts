@@ -58,6 +58,17 @@ it('a reactor of an upgraded log is refused to runs from before it got another a
     ),
   );
   expect(refused).toEqual([true, true, false]);
+  // Somebody hides an event.
+  const hiding: typeof store = {
+    ...store,
+    async *readStream(...range) {
+      for await (const event of store.readStream(...range)) if (event.revision !== 1) yield event;
+    },
+  };
+  const deceived = createOwnerDecision({ store: hiding, keyRing, clock: { now: () => now } });
+  await expect(deceived(tenantId, { reactorId: reactor_id, revision: 0 }, now)).rejects.toMatchObject({
+    code: 'record_altered',
+  });
 });
 
 describe('a reactor whose application has ended', () => {

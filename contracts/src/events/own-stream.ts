@@ -105,8 +105,11 @@ export function foreignKind(event: NamedEvent, stream: string): RecordKind | und
 type AlterationObserver = (kind: RecordKind, tenantId: string) => void;
 const observers = new Set<AlterationObserver>();
 
-/** `observe` is called for each record of the log that `refuseAltered` refuses in this process. */
-export const onAlteredLog = (observe: AlterationObserver): unknown => observers.add(observe);
+/** `observe` is called for each record of the log that `refuseAltered` refuses in this process, until the given function is called. */
+export function onAlteredLog(observe: AlterationObserver): () => void {
+  observers.add(observe);
+  return () => void observers.delete(observe);
+}
 
 /** Counted and logged as a bad signature is. @throws AlteredRecordError */
 export function refuseAltered(kind: RecordKind, tenantId: string): never {

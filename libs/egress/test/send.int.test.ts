@@ -1,4 +1,6 @@
+import { execFileSync } from 'node:child_process';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import { createServer as createTcpServer, type AddressInfo, type Server } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { waitUntil } from '@token-vault/test-support';
@@ -141,6 +143,25 @@ describe('a destination', () => {
     expect(await codeOf(send({ url: breaking }).then(({ body }) => bytesOf(body)))).toBe('network');
     const other = await listening(createTcpServer((socket) => void socket.end('SSH-2.0-x\r\n')));
     expect(await codeOf(send({ url: other }))).toBe('network');
+  });
+
+  it('that shows the certificate of another host has failed, and gets no request', async () => {
+    const making = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
+    const name = ['-days', '2', '-subj', '/CN=other', '-addext', 'subjectAltName=DNS:other.test'];
+    const files = ['-keyout', '-'];
+    const pem = execFileSync('openssl', [...making, ...name, ...files], {
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    const arrived: unknown[] = [];
+    const server = createTlsServer({ key: pem, cert: pem }, ({ headers }, response) => {
+      arrived.push(headers.host);
+      response.end();
+    });
+    const { port } = new URL(await listening(server, () => server.closeAllConnections()));
+    const send = sending({ ca: pem.toString(), resolve: () => Promise.resolve(['127.0.0.1']) });
+    expect(await codeOf(send({ url: `https://named.test:${port}/` }))).toBe('network');
+    await bytesOf((await send({ url: `https://other.test:${port}/` })).body);
+    expect(arrived).toEqual([`other.test:${port}`]);
   });
 
   it('is disconnected when the caller disconnects, before the head and within the body', async () => {
