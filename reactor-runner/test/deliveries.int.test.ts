@@ -207,31 +207,56 @@ describe('a delivery', () => {
     ]);
   });
 
-  it('is made by the next attempt when the tokens of the output are shown in another way once the connection is there', async () => {
-    let decisions = 0;
-    const decisionOnOutputs: DecisionOnOutputs = async () => () => {
-      decisions += 1;
-      const shown = decisions === 1 ? 'more' : 'less';
-      return { shown, value: async () => shown, record: async () => undefined };
+  /** Sends nothing unless it is still permitted when the connection is there. `sent` gets the bodies. */
+  const permitting =
+    (sent: string[]): EgressFetch =>
+    async ({ permit, body }) => {
+      await permit?.();
+      sent.push(Buffer.from(body ?? '').toString());
+      return answer(204);
     };
+
+  /** Tokens of an output. Each decision may show them in another way. */
+  const outputs =
+    (shownOf: (decision: number, isWithheld: (index: number) => boolean) => readonly string[]) =>
+    (decision = 0): DecisionOnOutputs =>
+    async () =>
+    (_present, isWithheld) => {
+      const shown = shownOf((decision += 1), isWithheld).map((each, at) => (isWithheld(at) ? 'id' : each));
+      return { shown, value: async () => [...shown], record: async () => undefined };
+    };
+
+  it.each([
+    ['as they are then', outputs((decision) => [decision === 1 ? 'more' : 'less', 'b']), ['less', 'b']],
+    [
+      'by their identity, if they change each time',
+      outputs((decision) => [`a${decision}`, 'b']),
+      ['id', 'b'],
+    ],
+    [
+      'all by their identity, if others change when these do not matter any more',
+      outputs((decision, isWithheld) => [`a${decision}`, isWithheld(0) ? `b${decision}` : 'b', 'c']),
+      ['id', 'id', 'id'],
+    ],
+  ])('shows tokens of the output that change while the connection is made %s', async (_how, made, body) => {
     const sent: string[] = [];
-    const receiver = deliveries(() => answer(204), {
-      decisionOnOutputs,
-      async fetch({ permit, body }) {
-        await permit?.();
-        sent.push(Buffer.from(body ?? '').toString());
-        return answer(204);
-      },
-    });
-    await receiver.deliver(tenantId, invocation.id);
-    expect(sent).toEqual([]);
-    fixture.clock.advance(60_000);
-    await receiver.deliver(tenantId, invocation.id);
-    expect(sent).toEqual(['"less"']);
-    expect((await fixture.eventsOf(invocation)).slice(-2)).toMatchObject([
-      { type: 'WebhookAttemptFailed', data: { reason: 'outputs-changed' } },
-      { type: 'WebhookDelivered' },
-    ]);
+    const rights = { decisionOnOutputs: made(), fetch: permitting(sent) };
+    await deliveries(() => answer(204), rights).deliver(tenantId, invocation.id);
+    expect(sent).toEqual([JSON.stringify(body)]);
+    expect(await attemptsIn()).toEqual(['WebhookDelivered']);
+  });
+
+  it('shows nothing to an invoker that loses its rights while the tokens of the output change', async () => {
+    const sent: string[] = [];
+    let decisions = 0;
+    const rights: Partial<DeliveryDependencies> = {
+      decisionOnOutputs: outputs(() => [`SECRET${(decisions += 1)}`, 'SECRET'])(),
+      findInvoker: async (...of) => (decisions < 5 ? invoker(of[0], of[1]) : undefined),
+      fetch: permitting(sent),
+    };
+    await deliveries(() => answer(204), rights).deliver(tenantId, invocation.id);
+    expect(sent.map((each) => JSON.parse(each) as object)).toMatchObject([{ status: 403 }]);
+    expect(sent.join()).not.toContain('SECRET');
   });
 
   it('is not made while the rights of the invoker are unknown', async () => {

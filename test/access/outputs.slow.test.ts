@@ -234,6 +234,48 @@ it('of an output that is gone a delivery shows that it was there, and the rest o
   expect(second).toEqual({ raw: 'done', tokens });
 });
 
+it.concurrent.each(['uses', 'uses and reads masked'] as const)(
+  'is delivered at once while others change its output all the time, to a caller that %s',
+  async (name) => {
+    const id = `changed-${crypto.randomUUID()}`;
+    const changing = await vault.makeApplication({ type: 'public', permissions: ['token:update'] });
+    const code = `return { raw: 'done', tokenize: { type: 'token', id: '${id}', data: 'abc', mask: '{{ data }}' } };`;
+    const reactorId = await vault.makeReactor(functionOf(code));
+    const receiver = await startReceiver();
+    let isOver = false;
+    const changeAgainAndAgain = async (_: unknown, writer: number) => {
+      for (let n = 0; !isOver; n += 1)
+        await changing.client.request('PATCH', `/tokens/${id}`, {
+          body: { metadata: { n: `${writer}-${n}` } },
+        });
+    };
+    const writers = Array.from({ length: 4 }, changeAgainAndAgain);
+    const body = { args: {}, callback_url: receiver.url };
+    const { client } = callers[name];
+    const { headers } = await client.expect(202, 'POST', `/reactors/${reactorId}/react`, { body });
+    const path = `/invocations/${headers.get('svc-invocation-id')}`;
+    const ended = async () => {
+      const { delivery } = (await vault.manager.expect<{ delivery?: Delivered }>(200, 'GET', path)).body;
+      return delivery?.attempts.length ? delivery : undefined;
+    };
+    const delivery = await waitUntil(ended, { timeoutMs: 15_000, what: 'the first attempt' });
+    isOver = true;
+    await Promise.all(writers);
+    await receiver.close();
+    expect(delivery).toMatchObject({ state: 'delivered', attempts: [{ number: 1 }] });
+    const result = JSON.parse(receiver.deliveries[0]?.text ?? '') as { raw: string; tokens: Token };
+    expect(result).toMatchObject({ raw: 'done', tokens: { id, type: 'token' } });
+    if (name === 'uses and reads masked') return;
+    // A change of what is not shown does not make the result again.
+    expect(await vault.logOf({ entity_id: id, operation: 'read', request: 'react' })).toHaveLength(1);
+  },
+);
+
+interface Delivered {
+  readonly state: string;
+  readonly attempts: readonly object[];
+}
+
 describe('what an output showed before the right to read was withdrawn', () => {
   const duplicate = `return { tokenize: { type: 'token', data: args.a, deduplicate_token: true } };`;
   const inner = async (reader: Caller) => {

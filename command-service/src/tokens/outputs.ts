@@ -1,11 +1,17 @@
 import type { Principal } from '@token-vault/access';
-import { TokensRead, type Json, type JsonObject, type OutcomeContent } from '@token-vault/contracts';
+import {
+  TokensRead,
+  type Json,
+  type JsonObject,
+  type OutcomeContent,
+  type Token,
+} from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
 import type { AuditTrail, Path, RequestContext, Showing } from '@token-vault/operations';
-import type { TokenDetails } from '@token-vault/tokens';
+import { presentToken, type TokenDetails } from '@token-vault/tokens';
 import { createTokenFinder, type TokenFinderDependencies } from './find.ts';
 import { presentAs, type PresentingDependencies } from './presented.ts';
-import { readingOf, shownTo, type Shown } from './shown.ts';
+import { readingOf, shownTo, withoutUnreadable, type Shown } from './shown.ts';
 import { isExpired } from './state.ts';
 
 /** A token of the output of a reactor, as the run was answered. */
@@ -57,8 +63,11 @@ export const shownOutput = (
 
 /** The result of a run at this moment. */
 interface PresentResult {
-  /** Equal in a later decision when the tokens of the output are, and are shown, as they are now. */
-  readonly shown: unknown;
+  /**
+   * For each token of the output what the result says of it, with its data as it is sealed. Equal in a later decision when the result would
+   * show the token so then, too.
+   */
+  readonly shown: readonly unknown[];
   /** With the tokens of the output in their present state. */
   value(): Promise<Json>;
   /** Records that the tokens are read. Must be durable before the result is shown. */
@@ -67,12 +76,13 @@ interface PresentResult {
 
 /**
  * Reads the tokens of the output of a run. Gives the function that decides how the caller of the run may be shown them, as in the repeat of a
- * synchronous run. But of a token that is gone only its identity is shown: the result has other parts, which the receiver may not have got yet.
+ * synchronous run. But of a token that is gone, or is withheld, only its identity is shown: the result has other parts, which the receiver may
+ * not have got yet.
  */
 export type DecisionOnOutputs = (
   outcome: Output,
   context: RequestContext,
-) => Promise<(present: RequestContext) => PresentResult>;
+) => Promise<(present: RequestContext, isWithheld: (index: number) => boolean) => PresentResult>;
 
 export interface OutputsDependencies extends TokenFinderDependencies, PresentingDependencies {
   readonly keyRing: KeyRing;
@@ -81,7 +91,7 @@ export interface OutputsDependencies extends TokenFinderDependencies, Presenting
 
 interface Decided {
   readonly token: OutputToken;
-  /** Unset when the token is gone, or another one has its id. */
+  /** Unset when the token is withheld or gone, or another one has its id. */
   readonly now: { readonly details: TokenDetails; readonly shown: Shown } | undefined;
 }
 
@@ -90,18 +100,31 @@ const identity = ['id', 'type', 'tenant_id', 'created_by', 'created_at'];
 const withFields = (token: JsonObject, names: readonly string[]): JsonObject =>
   Object.fromEntries(names.flatMap((name) => (name in token ? [[name, token[name] ?? null]] : [])));
 
+/** What the result has of a token that the receiver may read. */
+const fieldsSent = ({ answered, isWhole }: OutputToken, token: Token): JsonObject => {
+  const sent = JSON.parse(JSON.stringify(token)) as JsonObject;
+  return isWhole ? sent : withFields(sent, Object.keys(answered));
+};
+
+/** Differs when the body of the result would. Of a token by its identity alone, no change does. */
+function saysOf({ token, now }: Decided, tenantId: string): unknown {
+  if (!now?.shown.isReadable) return undefined;
+  const { details, shown } = now;
+  const fields = fieldsSent(token, withoutUnreadable(presentToken(tenantId, details, undefined), shown));
+  const data = token.isWhole ? details.content.data : undefined;
+  return { fields, data, transform: shown.transform };
+}
+
 async function presentOutput(
   dependencies: PresentingDependencies,
-  { token: { answered, isWhole }, now }: Decided,
+  { token, now }: Decided,
   context: RequestContext,
 ): Promise<JsonObject> {
-  if (!now?.shown.isReadable) return withFields(answered, identity);
+  if (!now?.shown.isReadable) return withFields(token.answered, identity);
   try {
-    const token = await presentAs(dependencies, now.details, now.shown, context);
-    const sent = JSON.parse(JSON.stringify(token)) as JsonObject;
-    return isWhole ? sent : withFields(sent, Object.keys(answered));
+    return fieldsSent(token, await presentAs(dependencies, now.details, now.shown, context));
   } catch (error) {
-    if (error instanceof KeyDestroyedError) return withFields(answered, identity);
+    if (error instanceof KeyDestroyedError) return withFields(token.answered, identity);
     throw error;
   }
 }
@@ -132,17 +155,18 @@ export function createDecisionOnOutputs(dependencies: OutputsDependencies): Deci
   }
 
   return async (outcome, context) => {
-    const tokens = outputTokensOf(outcome, context.principal.tenant.id);
+    const tenantId = context.principal.tenant.id;
+    const tokens = outputTokensOf(outcome, tenantId);
     const found = await findAll(tokens, context);
-    return (present) => {
+    return (present, isWithheld) => {
       const decided = tokens.map((token, index): Decided => {
-        const details = found[index];
+        const details = isWithheld(index) ? undefined : found[index];
         const isSame = details?.createdAt === token.createdAt;
         if (!details || !isSame || isExpired(details, clock.now())) return { token, now: undefined };
         return { token, now: { details, shown: shownOutput(present.principal, details) } };
       });
       return {
-        shown: decided.map(({ now }) => now),
+        shown: decided.map((each) => saysOf(each, tenantId)),
         async value() {
           const put = decided.map(
             async (each) => [each.token.answered, await presentOutput(dependencies, each, present)] as const,

@@ -28,7 +28,7 @@ export {
   type TokenFacts,
   type TokenReplay,
 } from './idempotency.ts';
-export { asRightsAreNow, type PresentCaller } from './present-answer.ts';
+export { againAtMost, asRightsAreNow, type PresentCaller } from './present-answer.ts';
 export type { ReadModelProgress, ReadModelWatch, Revocations } from './progress.ts';
 export type { NamedSession, OperationRequest } from './operation-request.ts';
 export { withReason } from './reason.ts';

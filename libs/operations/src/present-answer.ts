@@ -26,8 +26,8 @@ export interface PresentCaller {
   contextOf(admitted: Admitted): RequestContext;
 }
 
-/** An answer is made or brought up to date again as often while others change the caller's rights or its tokens. */
-const againAtMost = 4;
+/** An answer or a delivery is made or brought up to date again as often while others change the caller's rights or its tokens. */
+export const againAtMost = 4;
 
 /** Rights count for twice as long after each time that the answer was made again, at most for this time. */
 const mostFreshMs = 800;

@@ -248,6 +248,13 @@ export const guessOf =
     )();
   };
 
+export interface DeliveryAttempt {
+  /** Whether there was an attempt before. */
+  readonly isAgain: boolean;
+  /** Whether this token of the output, by its number in it, is sent by its identity alone. */
+  readonly isWithheld: (index: number) => boolean;
+}
+
 type DecidedDelivery =
   | { readonly refused: RefusedDelivery }
   | {
@@ -263,13 +270,12 @@ type DecidedDelivery =
  * has ended before the delivery, its last state decides. The tokens of the output are shown by the invoker's rights to read them.
  * A result that may hold tokens which are not named cannot be decided, so it is shown once, as the answer of a synchronous run is.
  * @param open opens the outcome; called when the invoker is allowed
- * @param isAgain whether there was an attempt before
  */
 export async function decideDelivery(
   invocation: Invocation,
   rights: ShowingRights,
   open: () => Promise<OutcomeContent>,
-  isAgain: boolean,
+  { isAgain, isWithheld }: DeliveryAttempt,
 ): Promise<DecidedDelivery> {
   const run = runOf(invocation, nothingSeen);
   const decideFirst = await decisionOnStanding(invocation, run, rights);
@@ -299,7 +305,7 @@ export async function decideDelivery(
   const mayHoldOthers = mayHoldUnnamedTokens(opened) || parents.some((each) => !each.isSeenComplete);
   if (isAgain && mayHoldOthers) return refused(shownOnce(), 'token:read');
   if (decided.refusal) return refused(decided.refusal, 'token:read');
-  const result = showOutputs(standing.context);
+  const result = showOutputs(standing.context, isWithheld);
   const record = async () => {
     for (const each of [ofParents, decided, result]) await each.record();
   };

@@ -161,8 +161,8 @@ export type DecisionOnSeen = (
 
 /** A result as it may be shown at this moment. */
 export interface PresentResult {
-  /** Equal in a later decision when the tokens of the output are, and are shown, as they are now. */
-  readonly shown: unknown;
+  /** For each token of the output: equal in a later decision when the result would show the token then as it does now. */
+  readonly shown: readonly unknown[];
   /** With the tokens of the output in their present state. */
   value(): Promise<JsonInput>;
   /** Records the readings; the result may be sent when it is done. */
@@ -171,12 +171,12 @@ export interface PresentResult {
 
 /**
  * Reads the tokens that were made of the output of a run. Gives the function that decides how the invoker may be shown them now, by its rights
- * to read them.
+ * to read them. Those that are withheld are shown by their identity alone.
  */
 export type DecisionOnOutputs = (
   outcome: OutcomeContent,
   context: RequestContext,
-) => Promise<(present: RequestContext) => PresentResult>;
+) => Promise<(present: RequestContext, isWithheld: (index: number) => boolean) => PresentResult>;
 
 /** Runs an evaluation over data that the invoker may not see. Its errors count as misses. @throws RateLimitedError */
 export type Guess = <Result>(

@@ -20,6 +20,7 @@ import {
 import { KeyDestroyedError, SealBrokenError, type KeyRing } from '@token-vault/crypto';
 import { RevisionConflictError, type EventStore } from '@token-vault/event-store';
 import { problemDetails } from '@token-vault/http';
+import { againAtMost } from '@token-vault/operations';
 import { EgressError, type EgressFetch } from '@token-vault/egress';
 import {
   isGenuine,
@@ -29,7 +30,12 @@ import {
   type InvocationHistory,
   type OutcomeEvent,
 } from '../runs/invocation.ts';
-import { decideDelivery, type RefusedDelivery, type ShowingRights } from '../runs/invoker.ts';
+import {
+  decideDelivery,
+  type DeliveryAttempt,
+  type RefusedDelivery,
+  type ShowingRights,
+} from '../runs/invoker.ts';
 import { forbidden } from '../runs/outcome.ts';
 import { retryAfter } from './schedule.ts';
 import { readTenantWebhooks, sendWebhook } from './send.ts';
@@ -88,11 +94,37 @@ class DeliveryRefusedError extends Error {
   }
 }
 
-/** A token of the output is shown in another way than it was a moment before. The next attempt shows it so. */
-class OutputsChangedError extends Error {}
+/** Tokens of the output are shown in another way than they were a moment before. */
+class OutputsChangedError extends Error {
+  /** Their numbers in the output. */
+  readonly changed: readonly number[];
+  constructor(changed: readonly number[]) {
+    super('tokens of the output have changed');
+    this.changed = changed;
+  }
+}
+
+/**
+ * Makes a result, and makes it again at once while others change tokens of its output, so that nobody holds up a delivery. A token that changes a
+ * fifth time is withheld, as an answer shows it without data then (ADR 16). When others change meanwhile, all of them are.
+ */
+async function whileOutputsChange<Result>(
+  make: (isWithheld: DeliveryAttempt['isWithheld']) => Promise<Result>,
+): Promise<Result> {
+  const changed = new Set<number>();
+  for (let again = 0; ; again += 1) {
+    const isWithheld = (index: number) =>
+      again > againAtMost && (again > againAtMost + 1 || changed.has(index));
+    try {
+      return await make(isWithheld);
+    } catch (error) {
+      if (!(error instanceof OutputsChangedError)) throw error;
+      error.changed.forEach((index) => changed.add(index));
+    }
+  }
+}
 
 const refusedReason = 'refused';
-const outputsChanged: Attempted = { reason: 'outputs-changed', isFinal: false };
 const altered: Attempted = { reason: 'record altered', isFinal: true };
 
 /** Delivers results of asynchronous invocations (rules.md §10). */
@@ -132,24 +164,27 @@ export class Deliveries {
 
   async #attempt(invocation: Invocation, outcome: OutcomeEvent, isAgain: boolean): Promise<Attempted> {
     let refused: RefusedDelivery | undefined;
-    const requireAllowed = async () => {
+    const requireAllowed = async (isWithheld: DeliveryAttempt['isWithheld']) => {
       const open = () => this.#open(invocation, outcome);
-      const decided = await decideDelivery(invocation, this.#dependencies, open, isAgain);
+      const decided = await decideDelivery(invocation, this.#dependencies, open, { isAgain, isWithheld });
       if (decided.refused) throw new DeliveryRefusedError(decided.refused);
       return decided.result;
     };
-    const send = async () => {
-      const result = await requireAllowed();
+    const send = async (isWithheld: DeliveryAttempt['isWithheld']) => {
+      const result = await requireAllowed(isWithheld);
       await result.record();
       const content = contentOf(invocation, outcome, await result.value());
       // A server may hold up the connection for seconds, so the rights are decided again when it is there.
       return this.#send(invocation, content, async () => {
-        const { shown } = await requireAllowed();
-        if (!isDeepStrictEqual(shown, result.shown)) throw new OutputsChangedError();
+        const { shown } = await requireAllowed(isWithheld);
+        const changed = [...shown.keys()].filter(
+          (each) => !isDeepStrictEqual(shown[each], result.shown[each]),
+        );
+        if (changed.length > 0) throw new OutputsChangedError(changed);
       });
     };
     try {
-      const reason = await send().catch((error: unknown) => {
+      const reason = await whileOutputsChange(send).catch((error: unknown) => {
         if (!(error instanceof DeliveryRefusedError)) throw error;
         ({ refused } = error);
         // Code chose this URL, which may hold data that it was given.
@@ -159,7 +194,6 @@ export class Deliveries {
       return { reason, isFinal: reason === refusedReason, refused };
     } catch (error) {
       if (error instanceof EgressError) return { reason: error.code, isFinal: false, refused };
-      if (error instanceof OutputsChangedError) return outputsChanged;
       if (error instanceof KeyDestroyedError) return { reason: 'no longer kept', isFinal: true, refused };
       if (error instanceof SealBrokenError || error instanceof AlteredRecordError) return altered;
       throw error;
