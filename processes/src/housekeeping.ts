@@ -7,9 +7,11 @@ import { systemClock } from '@token-vault/operations';
 import { tellLeading } from '@token-vault/process';
 import type { Pool } from 'pg';
 import type { ProcessContext } from './data.ts';
+import { startSchemaWatch } from './schema-watch.ts';
 
 /**
- * Background work wherever commands are answered: endings by time, interrupted erasures, keys without events, the seal of the log. Any
+ * Background work wherever commands are answered: endings by time, interrupted erasures, keys without events, the seal of the log, the
+ * comparison of the schema. Any
  * number of replicas may start it; a lock of Postgres lets one replica do each task.
  */
 export function openHousekeeping(
@@ -30,4 +32,5 @@ export function openHousekeeping(
   const onRefused = observeRefusedSeals(metrics);
   const sealer = startSealer({ ...common, checkpointsFile, onRefused });
   closers.addConnection(sealer, (it) => it.close());
+  closers.addConnection(startSchemaWatch({ pool, logger, metrics }), (it) => it.close());
 }

@@ -2,12 +2,14 @@ import { eventRegistry } from '@token-vault/contracts';
 import { createMemoryEventStore } from '@token-vault/event-store/memory';
 import { describeSchemas } from '@token-vault/postgres';
 import { projections, startProjectors } from '@token-vault/projectors';
+import { createMetrics } from '@token-vault/observability';
 import { createTestDatabase, createTestPool, waitUntil, type TestDatabase } from '@token-vault/test-support';
 import type { Pool } from 'pg';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { migrate } from '../src/migrations/index.ts';
 import { schema } from '../src/schema.ts';
 import { findSchemaDifferences } from '../src/schema-differences.ts';
+import { startSchemaWatch } from '../src/schema-watch.ts';
 
 let database: TestDatabase;
 let pool: Pool;
@@ -105,4 +107,32 @@ it.each([
     await client.query('rollback');
     client.release();
   }
+});
+
+it('a running vault counts differences in each look and logs them once; it compares nothing that a newer release migrated', async () => {
+  const metrics = createMetrics('test');
+  const logger = { debug: vi.fn(), info: vi.fn(), warn: vi.fn(), error: vi.fn() };
+  const watch = startSchemaWatch({ pool, logger, metrics });
+  const counted = async (): Promise<number | undefined> => {
+    const { values } = (await metrics.registry.getSingleMetric('vault_altered_records_total')?.get()) ?? {};
+    return values?.find(({ labels }) => labels['kind'] === 'schema')?.value;
+  };
+  await watch.look();
+  expect([await counted(), logger.error.mock.calls, logger.warn.mock.calls]).toEqual([undefined, [], []]);
+  await pool.query(trigger);
+  await watch.look();
+  await watch.look();
+  expect(await counted()).toBe(2);
+  expect(logger.error.mock.calls).toEqual([
+    [
+      { count: 2, reason: expect.stringContaining('trigger q on event_store.event') as string },
+      expect.any(String),
+    ],
+  ]);
+  await pool.query(
+    `insert into schema_migration (name, batch, migration_time) values ('newer/1 (a) b', 1, now())`,
+  );
+  await watch.look();
+  expect([await counted(), logger.warn.mock.calls.length]).toEqual([2, 1]);
+  await watch.close();
 });

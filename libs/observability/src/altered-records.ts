@@ -31,3 +31,9 @@ export function observeRefusedSeals({ registry }: Metrics): () => void {
   const altered = counterIn(registry);
   return () => altered.inc({ kind: 'checkpoint' });
 }
+
+/** The same counter, with the kind `schema`: in each comparison that finds the schema of the database changed. Nothing is refused. */
+export function observeSchemaDifferences({ registry }: Pick<Metrics, 'registry'>): () => void {
+  const altered = counterIn(registry);
+  return () => altered.inc({ kind: 'schema' });
+}

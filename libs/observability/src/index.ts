@@ -1,7 +1,7 @@
 export { createLogger, errorFields, silentLogger, type Logger, type LogFields } from './logger.ts';
 export { createMetrics, type Metrics } from './metrics.ts';
 export { measureAppends, observeFlushes, observeTenantKeys } from './event-log.ts';
-export { observeAlterations, observeRefusedSeals } from './altered-records.ts';
+export { observeAlterations, observeRefusedSeals, observeSchemaDifferences } from './altered-records.ts';
 export {
   observeProxyRequests,
   proxyOutcomes,

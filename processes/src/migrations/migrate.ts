@@ -71,7 +71,10 @@ export async function migrate(
  * Whether the database has this release's schema. Changes nothing. False while a step is missing.
  * @throws SchemaTooNewError, SchemaMismatchError as `migrate`
  */
-export async function isMigrated(client: pg.ClientBase, sets: readonly MigrationSet[]): Promise<boolean> {
+export async function isMigrated(
+  client: Pick<pg.ClientBase, 'query'>,
+  sets: readonly MigrationSet[],
+): Promise<boolean> {
   const applied = await readApplied(client);
   if (!applied) return false;
   requireKnown(sets, applied);
