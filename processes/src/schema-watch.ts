@@ -37,7 +37,6 @@ export function startSchemaWatch({
     if (!(await isMigrated(pool, schema))) return;
     const differences = await lastingDifferences(pool);
     if (differences.length > 0) count();
-
     const reason = differences.slice(0, 5).join('; ');
     if (reason !== logged && reason !== '')
       logger.error(
