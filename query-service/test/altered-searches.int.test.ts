@@ -1,15 +1,37 @@
-import type { Token } from '@token-vault/contracts';
+import { randomUUID } from 'node:crypto';
+import { ExpressionsBusyError, type Token } from '@token-vault/contracts';
+import {
+  createExpressions,
+  createInlineWorkers,
+  limits,
+  type ExpressionWorkers,
+} from '@token-vault/expressions';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { principalOf, ruleOn, setUpVault, type Vault } from './vault.ts';
 
 let vault: Vault;
 let tenantId: string;
+const inline = createInlineWorkers();
+/** The processor time that each job is said to take. */
+let jobMs: number;
+let jobs: number;
+let isBusy: boolean;
+const workers: ExpressionWorkers = {
+  ...inline,
+  async run(...job) {
+    jobs += 1;
+    if (isBusy) throw new ExpressionsBusyError('busy');
+    const { outcome, used } = await inline.run(...job);
+    return { outcome, used: { ...used, ms: jobMs } };
+  },
+};
 beforeAll(async () => {
-  vault = await setUpVault();
+  vault = await setUpVault({ expressions: createExpressions(workers) });
 });
 afterAll(() => vault.end());
 
 beforeEach(async () => {
+  [jobMs, jobs, isBusy] = [1, 0, false];
   tenantId = await vault.tenant({ data_misses_per_minute: '3' });
   const token = (token_id: string, pin: string, container: string) =>
     vault.token(tenantId, {
@@ -101,5 +123,73 @@ describe('a search of data in rows that an attacker changed', () => {
     await write(movesForeign);
     expect(await search('data:1111')).toBe(1);
     expect(await search('data:1111 OR data:guess', thief(), { size: 0 })).toBe(1);
+  });
+});
+
+describe('a search of data whose matches other callers made', () => {
+  /** Needs a worker, and gives another value than was indexed. */
+  const late = "{{ 'now' | date: '%s' }}";
+  const complex = '{% if true %}{{ data }}{% endif %}';
+  const token = (token_id: string, index: string, pin = '6789', by?: string) =>
+    vault.token(tenantId, {
+      ...(by && { by }),
+      token_id,
+      data: pin,
+      search_indexes: [index],
+      indexed: [pin],
+      containers: ['/low/'],
+    });
+  const lateTokens = async () => {
+    for (let n = 0; n < 20; n += 1) await token(`000-late-${n}`, late);
+  };
+  const queries = ['data:6789', 'data:6789 OR data:guess', 'NOT data:guess AND data:6789'];
+
+  it('finds a token with a plain index, behind any number that do not give the value', async () => {
+    await lateTokens();
+    await token('honest', "{{ data | remove: '-' }}");
+    await vault.settle();
+    jobMs = limits.requestMs;
+    const principal = thief();
+    // No hit is a miss.
+    for (let n = 0; n < 4; n += 1) expect(await search('data:6789', principal)).toBe(21);
+    expect(await search('id:honest AND NOT data:6789')).toBe(0);
+    expect(jobs).toBe(0);
+  });
+
+  it('finds a token of another maker with any index', async () => {
+    await lateTokens();
+    await token('honest', complex, '6789', randomUUID());
+    await vault.settle();
+    expect(await search('data:6789')).toBe(21);
+  });
+
+  it('finds nothing when no token gives the value, and is answered', async () => {
+    await lateTokens();
+    await vault.settle();
+    const free = principalOf(tenantId, { rules: thief().rules });
+    for (const query of queries) expect(await search(query, free), query).toBe(0);
+    expect(await search('data:6789 OR id:own', free)).toBe(1);
+    expect(await search('id:own AND NOT data:6789', free)).toBe(1);
+  });
+
+  it('keeps the workers busy for no longer than one request may', async () => {
+    const pins = Array.from({ length: 20 }, (_, n) => `pin-${n}`);
+    for (const pin of pins) await token(`slow-${pin}`, complex, pin);
+    await vault.settle();
+    jobMs = limits.jobMs;
+    const query = pins.map((pin) => `data:${pin}`).join(' OR ');
+    expect(await search(query)).toBe(limits.requestMs / limits.jobMs);
+    expect(jobs).toBe(limits.requestMs / limits.jobMs);
+  });
+
+  it('gives its tries back when it is 503', async () => {
+    await token('complex', complex);
+    await vault.settle();
+    const principal = thief();
+    isBusy = true;
+    for (let n = 0; n < 4; n += 1)
+      await expect(search('data:6789 OR data:guess', principal)).rejects.toThrow(ExpressionsBusyError);
+    isBusy = false;
+    expect(await search('data:6789', principal)).toBe(1);
   });
 });

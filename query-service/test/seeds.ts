@@ -30,6 +30,8 @@ export type TokenSeed = Partial<Omit<DataOf<'TokenCreated'>, 'data' | 'cvc'>> & 
   readonly cvc?: string;
   /** The values of the search indexes, each an expression of literal text. */
   readonly indexed?: readonly string[];
+  /** The application that creates the token, by default `maker`. */
+  readonly by?: string;
 };
 
 /** Appends the events of commands, with valid defaults. The read models have them after `settle`. */
@@ -54,7 +56,7 @@ export interface Seeds {
   ) => Promise<Position>;
 }
 
-/** The application that creates all tokens of `token`. */
+/** The application that creates the tokens of `token`. */
 export const maker = randomUUID();
 
 interface Place {
@@ -96,7 +98,7 @@ function createTokenSeeds(
 ): Pick<Seeds, 'token' | 'deleteToken'> {
   return {
     async token(tenantId, seed = {}) {
-      const { data = 'plain text', cvc, indexed, ...content } = seed;
+      const { data = 'plain text', cvc, indexed, by = maker, ...content } = seed;
       const id = content.token_id ?? randomUUID();
       const entity = `token:${id}`;
       const hashes = await keyRing.hashes(tenantId);
@@ -112,11 +114,11 @@ function createTokenSeeds(
           index_hashes: indexed.map((value) => hashes.blindIndex('search_index', value)),
         }),
       };
-      const made = { createdBy: maker, createdAt: clock.now().toISOString() };
+      const made = { createdBy: by, createdAt: clock.now().toISOString() };
       const token = { id, type: sealedContent.token_type, content: sealedContent, ...made };
       const signature = hashes.sign(tokenStatementOf(token), 0);
       const stream = streams.token(tenantId, id);
-      const principal = principalOf(tenantId, { applicationId: maker });
+      const principal = principalOf(tenantId, { applicationId: by });
       await append(tenantId, stream, TokenCreated, { ...sealedContent, signature }, principal);
       return id;
     },

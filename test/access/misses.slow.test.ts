@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Client } from '@token-vault/test-support';
+import { type Client, waitUntil } from '@token-vault/test-support';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { makeOpenProxyOf, nowhere } from '../world/proxies.ts';
 import { makeSession } from '../world/sessions.ts';
@@ -203,4 +203,43 @@ describe('misses of deduplication', () => {
       expect(statuses).toEqual([answered, answered, 429, 429]);
     },
   );
+});
+
+describe('a search of data that other callers gave a value once', () => {
+  it('finds tokens that still have it, and is no miss', async () => {
+    const [stranger, author] = [
+      await clientOf({ type: 'public', permissions: ['token:create'] }),
+      await clientOf(),
+    ];
+    const [value, other] = [randomUUID(), randomUUID()];
+    const untilMs = Math.ceil(Date.now() / 1_000) * 1_000 + 3_000;
+    const index = `{% assign now = 'now' | date: '%s' | plus: 0 %}{% if now < ${untilMs / 1_000} %}{{ data }}{% else %}x{% endif %}`;
+    const token = (id: string, data: string, search_indexes: string[]) => ({
+      id: `${id}-${randomUUID()}`,
+      type: 'token',
+      data,
+      search_indexes,
+    });
+    const late = [value, other].flatMap((data) =>
+      Array.from({ length: 12 }, () => token('000-late', data, [index])),
+    );
+    await Promise.all(late.map((body) => stranger.expect(201, 'POST', '/tokens', { body })));
+    const kept = token('kept', value, ['{{ data }}']);
+    await author.expect(201, 'POST', '/tokens', { body: kept });
+    await waitUntil(() => Date.now() > untilMs);
+
+    const searcher = await clientOf({ permissions: ['token:read', 'token:search'] });
+    const search = async (query: string) => {
+      const { status, body } = await searcher.request<{ pagination?: { total_items: number } }>(
+        'POST',
+        '/tokens/search',
+        { body: { query } },
+      );
+      return [status, body.pagination?.total_items];
+    };
+    for (let n = 0; n < limit + 2; n += 1) expect(await search(`data:${value}`)).toEqual([200, 13]);
+    expect(await search(`id:${kept.id} AND NOT data:${other}`)).toEqual([200, 1]);
+    expect(await search(`data:${other}`)).toEqual([200, 0]);
+    expect(await search(`data:${value}`)).toEqual([429, undefined]);
+  });
 });

@@ -82,20 +82,14 @@ export function idsByMetadata(tenantId: string, key: string, value: string): Kne
 export interface IndexScope {
   readonly tenantId: string;
   readonly searchable: SearchableData;
-  /** Ids of tokens that have a hash in the read model without its value. */
-  readonly withoutValue?: readonly string[];
 }
 
 /**
  * Ids of the tenant's tokens with a search index of this keyed hash, among the tokens whose data the caller may
  * search.
  */
-export function idsByIndex(
-  hash: string | Sql,
-  { tenantId, searchable, withoutValue = [] }: IndexScope,
-): Knex.QueryBuilder {
+export function idsByIndex(hash: string | Sql, { tenantId, searchable }: IndexScope): Knex.QueryBuilder {
   const found = db(s.source).select(s.token_id).where(s.tenant_id, tenantId).where(s.hash, hash);
-  if (withoutValue.length > 0) found.whereNotIn(s.token_id, withoutValue);
   if (searchable.kind === 'all') return found;
   const token = db(t.source)
     .select(t.id)

@@ -1,20 +1,17 @@
 import { seesEverything } from '@token-vault/access';
-import { UnavailableError } from '@token-vault/contracts';
 import type { RequestContext } from '@token-vault/operations';
-import type { Reader } from '../../fair-reads.ts';
 import type { Page, PageRequest } from '../../paging.ts';
 import type { Sql } from '../../statements.ts';
-import { findTokens, type TokenScope } from '../queries.ts';
+import { findTokens } from '../queries.ts';
 import type { TokenRow } from '../row.ts';
-import { searchCondition, type Searched } from './conditions.ts';
-import { findMatches, findNotGenuine, type MatchDependencies } from './genuine.ts';
+import { searchCondition } from './conditions.ts';
+import { withoutTerms } from './data-terms.ts';
+import { findUnproven, type MatchDependencies } from './genuine.ts';
+import type { MatchScope } from './matches.ts';
 import type { SearchQuery } from './query.ts';
 import { findTold, type Told } from './told.ts';
 
-interface DataSearch {
-  readonly reader: Reader;
-  readonly scope: TokenScope;
-  readonly searched: Searched;
+interface DataSearch extends MatchScope {
   readonly request: PageRequest;
 }
 
@@ -25,33 +22,33 @@ interface FoundByData {
   readonly told: Told;
 }
 
-/** A search is made again so often: its terms do not match tokens that do not have their values. */
-const mostRounds = 10;
-
 /**
- * A search with terms over data. Its matches are checked before the caller is told of them, unless it sees every token in plaintext.
- * @throws AlteredRecordError, UnavailableError
+ * A search with terms over data. Its terms are checked before the caller is told of their matches, unless it sees every token in plaintext.
+ * A term that no data proves matches nothing.
+ * @throws AlteredRecordError, ExpressionsBusyError
  */
 export async function searchData(
   dependencies: MatchDependencies,
-  { reader, scope, request, ...given }: DataSearch,
+  search: DataSearch,
   query: SearchQuery,
   context: RequestContext,
 ): Promise<FoundByData> {
   const isChecked = !seesEverything(context.principal, 'token:search');
-  let searched = given.searched;
-  for (let round = 0; round < mostRounds; round += 1) {
-    const condition = searchCondition(query, searched);
-    const [page, told, matches] = await Promise.all([
-      findTokens(reader, scope, { condition }, request),
-      findTold(reader, scope, query, searched),
-      isChecked ? findMatches(reader, scope, query, searched) : [],
-    ]);
-    const without = await findNotGenuine(dependencies, matches, context);
-    if (without.length === 0) return { page, condition, told };
-    searched = { ...searched, withoutValue: [...(searched.withoutValue ?? []), ...without] };
-  }
-  throw new UnavailableError(
-    'Too many tokens of the search do not have the value by which they are found; try again.',
-  );
+  const [found, unproven] = await Promise.all([
+    answerTo(search, query),
+    isChecked ? findUnproven(dependencies, search, query, context) : new Set<string>(),
+  ]);
+  return unproven.size === 0 ? found : answerTo(search, withoutTerms(query, unproven, search.searched));
+}
+
+async function answerTo(
+  { reader, scope, searched, request }: DataSearch,
+  query: SearchQuery,
+): Promise<FoundByData> {
+  const condition = searchCondition(query, searched);
+  const [page, told] = await Promise.all([
+    findTokens(reader, scope, { condition }, request),
+    findTold(reader, scope, query, searched),
+  ]);
+  return { page, condition, told };
 }

@@ -29,19 +29,41 @@ export const fingerprintsOf = (query: SearchQuery): ReadonlySet<string> =>
 
 const nothing: SearchQuery = { kind: 'not', of: { kind: 'everything' } };
 
+type DataTerm = Extract<SearchQuery, { kind: 'data' }>;
+
 /**
  * The query without its negated terms over data. It finds the tokens of the query and those that these terms exclude: a token that
  * `NOT data:x` excludes has `x`, and the answer reveals that.
  */
-export function withoutNegatedData(query: SearchQuery, isNegated = false): SearchQuery {
+export const withoutNegatedData = (query: SearchQuery): SearchQuery =>
+  without(query, (_term, isNegated) => isNegated);
+
+/** The query with terms that match no token, whatever the read model has. @param hashes the keyed hashes of the terms */
+export const withoutTerms = (
+  query: SearchQuery,
+  hashes: ReadonlySet<string>,
+  searched: Pick<Searched, 'hashes'>,
+): SearchQuery => without(query, ({ value }) => hashes.has(dataHash(value, searched)));
+
+function without(
+  query: SearchQuery,
+  isLeftOut: (term: DataTerm, isNegated: boolean) => boolean,
+  isNegated = false,
+): SearchQuery {
   switch (query.kind) {
     case 'all-of':
-    case 'any-of':
-      return { kind: query.kind, of: query.of.map((each) => withoutNegatedData(each, isNegated)) };
+      return { kind: query.kind, of: query.of.map((each) => without(each, isLeftOut, isNegated)) };
+    case 'any-of': {
+      // What is left can still become one set of ids (`idsOf`).
+      const left = query.of
+        .map((each) => without(each, isLeftOut, isNegated))
+        .filter((each) => each !== nothing);
+      return left.length === 0 ? nothing : { kind: query.kind, of: left };
+    }
     case 'not':
-      return { kind: 'not', of: withoutNegatedData(query.of, !isNegated) };
+      return { kind: 'not', of: without(query.of, isLeftOut, !isNegated) };
     case 'data':
-      return isNegated ? nothing : query;
+      return isLeftOut(query, isNegated) ? nothing : query;
     default:
       return query;
   }

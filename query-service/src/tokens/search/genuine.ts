@@ -1,86 +1,82 @@
 import { hashDomains } from '@token-vault/contracts';
 import { isErased, type KeyRing } from '@token-vault/crypto';
-import { evaluateSearchIndexes, ExpressionEvaluationError, type Expressions } from '@token-vault/expressions';
+import {
+  evaluateSearchIndexes,
+  ExpressionEvaluationError,
+  ExpressionSyntaxError,
+  type Expressions,
+} from '@token-vault/expressions';
 import type { RequestContext } from '@token-vault/operations';
 import { openLastingData } from '@token-vault/tokens';
-import type { Reader } from '../../fair-reads.ts';
-import { compile, db, sql } from '../../statements.ts';
-import { hasIdOf, idsByIndex, isVisible } from '../filters.ts';
-import type { TokenScope } from '../queries.ts';
-import { t, tokenColumns, type TokenRow } from '../row.ts';
+import type { TokenRow } from '../row.ts';
 import { requireSignedRows } from '../signed-rows.ts';
 import { Turns } from '../turns.ts';
-import { searchCondition, type Searched } from './conditions.ts';
-import { dataTermsOf, withoutNegatedData } from './data-terms.ts';
+import { dataTermsOf } from './data-terms.ts';
+import { findMatches, type MatchScope, type Wanted } from './matches.ts';
 import type { SearchQuery } from './query.ts';
-
-/** A token that a term over data matches, by the index of the read model. */
-export interface Match {
-  /** The keyed hash of the term. */
-  readonly hash: string;
-  readonly row: TokenRow;
-}
-
-/**
- * One match of each term over data, also of negated ones, among the tokens about whose data the answer reveals something. One is enough:
- * whoever reads the database finds the hash of its value there, and so all tokens with this value.
- */
-export async function findMatches(
-  reader: Reader,
-  { tenantId, now, visibility }: TokenScope,
-  query: SearchQuery,
-  searched: Searched,
-): Promise<Match[]> {
-  const token = db(t.source)
-    .select(db.raw(tokenColumns.join(', ')))
-    .where(isVisible(tenantId, now, visibility))
-    .where(searchCondition(withoutNegatedData(query), searched))
-    .where(hasIdOf(idsByIndex(sql('term.hash'), searched)))
-    .limit(1);
-  const text = `select term.hash, ${tokenColumns.join(', ')} from unnest(?::text[]) as term(hash) cross join lateral ? t`;
-  const matches = compile(sql(text, [...dataTermsOf(query, searched)], token));
-  const { rows } = await reader.query<TokenRow & { readonly hash: string }>(matches);
-  return rows.map(({ hash, ...row }) => ({ hash, row }));
-}
 
 export interface MatchDependencies {
   readonly keyRing: Pick<KeyRing, 'open' | 'hashes'>;
   readonly expressions: Expressions;
 }
 
+/** Matches of one term that are tried, each by a statement of its own. */
+const mostTries = 5;
+
 /**
- * Checks that each matched token is as it was written and has the value of the term: nobody signs the hashes beside a token, and a total
- * counts rows that no page shows (ADR 20). Gives the ids of tokens that do not have the value: a hash beside them was planted, their expression gives
- * another value by now (it may depend on the time), or they were deleted meanwhile. For the caller they match nothing.
- * @throws AlteredRecordError for a row that was changed
+ * The keyed hashes of terms that match tokens of which none proves the term: its row is as it was written, and its data gives the value.
+ * Nobody signs the hashes beside a token, and a total counts rows that no page shows (ADR 20). One token is enough: whoever reads the database
+ * finds the hash of its value there, and so all tokens with this value.
+ * @throws AlteredRecordError for a row that was changed; ExpressionsBusyError
  */
-export async function findNotGenuine(
+export async function findUnproven(
+  dependencies: MatchDependencies,
+  scope: MatchScope,
+  query: SearchQuery,
+  context: RequestContext,
+): Promise<ReadonlySet<string>> {
+  const unproven = new Set<string>();
+  let wanted: Wanted = { hashes: dataTermsOf(query, scope.searched), tried: [] };
+  for (let tries = 0; tries < mostTries; tries += 1) {
+    const matches = await findMatches(scope, query, wanted);
+    for (const { hash } of matches) unproven.add(hash);
+    const rows = [...new Map(matches.map(({ row }) => [row.id, row])).values()];
+    for (const hash of await hashesOf(dependencies, rows, context)) unproven.delete(hash);
+    const failed = matches.filter(({ hash }) => unproven.has(hash));
+    if (failed.length === 0) break;
+    const tried = failed.map(({ row: { id, created_by } }) => ({ id, created_by }));
+    wanted = { hashes: failed.map(({ hash }) => hash), tried: [...wanted.tried, ...tried] };
+  }
+  return unproven;
+}
+
+/**
+ * The keyed hashes of the values that the data of the rows gives. The expressions share the budget of the request: else one search could
+ * keep the workers of its tenant busy for as long as it has terms. A token whose expressions do not fit into it, or whose keys are gone, gives nothing.
+ */
+async function hashesOf(
   { keyRing, expressions }: MatchDependencies,
-  matches: readonly Match[],
-  { principal: { tenant } }: Pick<RequestContext, 'principal'>,
-): Promise<string[]> {
-  const rows = [...new Map(matches.map(({ row }) => [row.id, row])).values()];
+  rows: readonly TokenRow[],
+  { principal: { tenant }, identity }: RequestContext,
+): Promise<readonly string[]> {
   await requireSignedRows(keyRing, tenant, rows);
   const turns = new Turns();
   const hashes = await keyRing.hashes(tenant.id);
+  const budget = expressions.of(identity, tenant.id);
 
-  async function hashesOf(row: TokenRow): Promise<readonly string[]> {
+  async function of(row: TokenRow): Promise<readonly string[]> {
     const indexes = row.search_indexes === null ? [] : (JSON.parse(row.search_indexes) as string[]);
     const data = await openLastingData(keyRing, { tenantId: tenant.id, tokenId: row.id }, row);
     await turns.take(row.data.length);
-    // Each token has the budget that it had when it was written.
-    const values = await evaluateSearchIndexes(expressions.of(row, tenant.id), indexes, data.expose());
+    const values = await evaluateSearchIndexes(budget, indexes, data.expose());
     return values.map((value) => hashes.blindIndex(hashDomains.searchIndex, value));
   }
 
-  const known = new Map<string, readonly string[]>();
-  const learn = async (row: TokenRow) => {
-    try {
-      known.set(row.id, await hashesOf(row));
-    } catch (error) {
-      if (!isErased(error) && !(error instanceof ExpressionEvaluationError)) throw error;
-    }
-  };
-  await Promise.all(rows.map(learn));
-  return matches.filter(({ hash, row }) => !known.get(row.id)?.includes(hash)).map(({ row }) => row.id);
+  return (await Promise.all(rows.map((row) => of(row).catch(nothingIfNotGiven)))).flat();
+}
+
+function nothingIfNotGiven(error: unknown): [] {
+  if (isErased(error) || error instanceof ExpressionEvaluationError || error instanceof ExpressionSyntaxError)
+    return [];
+  throw error;
 }
