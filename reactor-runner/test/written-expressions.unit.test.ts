@@ -1,4 +1,5 @@
-import { expect, it } from 'vitest';
+import { createInlineWorkers, renderMask, RequestExpressions } from '@token-vault/expressions';
+import { describe, expect, it } from 'vitest';
 import { WrittenExpressions } from '../src/index.ts';
 
 const mask = '{{ data | reveal_last: 4 }}';
@@ -11,8 +12,8 @@ it('expressions that the source or the configuration has stay expressions; all o
   expect(written.inField('mask', '{% if data %}x{% endif %}')).toBe('{% if data %}x{% endif %}');
   expect(written.inField('id', `{{ data }}-${mask}`)).toBe(`{{ '{{' }} data }}-${mask}`);
   expect(written.inField('id', '{% echo data %}{{')).toBe(`{{ '{%' }} echo data %}{{ '{{' }}`);
-  // The text of the caller comes first and would take the beginning of the written expression in.
-  expect(written.inField('id', `{{ '${mask}`)).toBe(`{{ '{{' }} '{{ '{{' }} data | reveal_last: 4 }}`);
+  // The text of the caller comes first and would take the written expression into a text of its own.
+  expect(written.inField('id', `{{ '${mask}`)).toBe(`{{ '{{' }} '${mask}`);
 });
 
 it('code without expressions may copy the descriptions of tokens that it was shown, each to its own field', () => {
@@ -51,7 +52,68 @@ it.each([
   expect(of(source).inField('id', '{{ data }}')).toBe(`{{ '{{' }} data }}`);
 });
 
-it.each(['{{', '{%', '{{%', '{{ %}', '}}{%'])('a text of a million characters of %s is read once', (part) => {
-  const text = part.repeat(1_000_000 / part.length);
-  expect(of(text, text).inField('id', text)).not.toBe('');
+it.each([
+  `{{ data | append: '}}' }}`,
+  `{{ data | append: "it's }}" }}`,
+  `{{ data | append: '{{ "' | append: '"' }}`,
+  `{% assign close = '}}' %}{{- data -}}{{ close }}`,
+  `{%- if data -%}a{%- endif -%}`,
+  `{% raw %}{% x {% endraw %}`,
+  `{% comment %}{{ data }}{% endcomment %}b`,
+  `{% # "a note" %}b`,
+  `{% liquid\n assign a = data\n echo a %}`,
+])('the whole expression %s is one that the author wrote', (expression) => {
+  expect(of(`mask: \`${expression}\``).inField('mask', expression)).toBe(expression);
 });
+
+/** What a mask of this text shows of data, or its error. */
+const shown = async (text: string) => {
+  try {
+    const data = '4938271650381111';
+    return await renderMask(new RequestExpressions('tenant', createInlineWorkers()), text, data);
+  } catch (error) {
+    return String(error);
+  }
+};
+
+const withEnd = `{{ data | reveal_last: 4 | prepend: '{{' | append: '}}' }}`;
+const object = `const token = { data: args.secret, metadata: { note: { text: args.note }}};`;
+const start = (source: string) => source.slice(source.indexOf('{{'), source.indexOf('}}') + 2);
+const comment = `// no "{{"\n${object}`;
+const guard = `if (args.note.includes("{{")) throw new Error('no');\n${object}`;
+// The engine reads `{% endraw %}` in this text when `{% raw %}` stands before it, and then an output that is open at its end.
+const rawInText = `{{ "{% endraw %}{{ ' " | append: "x" }}`;
+
+describe('a text of the caller that begins as an expression of the author', () => {
+  it.each([
+    ['goes on behind its }}', withEnd, withEnd.replace(/ }}$/, ` | replace: '}}', data }}`)],
+    ['goes on behind a comment with an opening', comment, `${start(comment)}" | append: data }}`],
+    ['goes on behind a test for an opening', guard, `${start(guard)}" | append: data }}`],
+    [
+      'reads a raw text of it',
+      `{% raw %}{% endraw %}\n${rawInText}`,
+      `{% raw %}${rawInText}' | append: data }}`,
+    ],
+  ])('shows no data: it %s', async (_what, source, text) => {
+    const written = of(source);
+    expect(await shown(text)).toContain('4938');
+    expect(await shown(written.inField('mask', text))).not.toContain('4938');
+  });
+
+  it.each([
+    ['a raw text', '{% raw %}', '{% endraw %}'],
+    ['a comment', '{% comment %}', '{% endcomment %}'],
+  ])('shows no data in %s of the author', async (_what, begin, end) => {
+    const written = of(`return { mask: '${begin}' + args.note + '${end}${mask}' };`);
+    for (const note of ['{{ data }}', `${end}{{ data }}${begin}`, `{{ '`, '{% endraw'])
+      expect(await shown(written.inField('mask', `${begin}${note}${end}${mask}`))).not.toContain('4938');
+  });
+});
+
+it.each(['{{', '{%', '{{%', '{{ %}', '}}{%', '{%{{{{"', '{{ }}{{\'{{"', '{{ "}}'])(
+  'a text of a million characters of %s is read once',
+  (part) => {
+    const text = part.repeat(1_000_000 / part.length);
+    expect(of(text, text).inField('id', text)).not.toBe('');
+  },
+);

@@ -2,6 +2,7 @@ import type { Token } from '@token-vault/contracts';
 import { waitUntil } from '@token-vault/test-support';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { startReceiver } from '../e2e/receiver.ts';
+import { makeProxyOf, nowhere } from '../world/proxies.ts';
 import { repeatable } from '../world/repeats.ts';
 import { permissions, rule } from '../world/rules.ts';
 import { makeSession } from '../world/sessions.ts';
@@ -19,7 +20,7 @@ let owner: Caller;
 let callers: Record<'uses' | 'uses and reads masked', Caller>;
 
 beforeAll(async () => {
-  await vault.setTenant({ fingerprint_tokens: 'true' });
+  await vault.setTenant({ fingerprint_tokens: 'true', proxy_destinations: nowhere });
   owner = await vault.makeApplication({ rules: [rule({ permissions: [...permissions, 'token:delete'] })] });
   const body = { type: 'token', data: secret };
   tokenId = (await owner.client.expect<{ id: string }>(201, 'POST', '/tokens', { body })).body.id;
@@ -117,6 +118,33 @@ it.each(Object.keys(taking))('a text of the caller is no expression in code that
     what === 'changes a token' ? /"raw":"{{ '{{' }} data }}"/ : /status 400|An id must have/,
   );
   expect(text).not.toMatch(secret);
+});
+
+describe('a text of the caller that begins as an expression of the author and goes on behind its }}', () => {
+  const mask = `{{ data | reveal_last: 4 | prepend: '{{' | append: '}}' }}`;
+  const text = mask.replace(
+    / }}$/,
+    ` | replace: '}}', data | slice: ${secret.length + 2}, ${secret.length} }}`,
+  );
+  const code = (given: string) =>
+    functionOf(`const { text, data } = ${given};
+      return { raw: await svc.tokens.create({ type: 'token', data, mask: ${JSON.stringify(mask)}, id: 'ref-' + text }) };`);
+  const args = { text: text.replaceAll('{{', "{{ '{{' }}") };
+
+  it.each([
+    [
+      'a reactor',
+      async (application: Caller) =>
+        `/reactors/${await vault.makeReactor(code('args'), { application })}/react`,
+    ],
+    ['a proxy', ({ id }: Caller) => makeProxyOf(vault.manager, id, code('args.body.args'))],
+  ])('is no expression in code of %s', async (_what, makePath) => {
+    const path = await makePath(await vault.makeApplication({ permissions: ['token:create'] }));
+    const body = { args: { ...args, data: `{{ ${tokenId} }}` } };
+    const { text: answer } = await callers.uses.client.request('POST', path, { body });
+    expect(answer).toMatch(/status 400|An id must have/);
+    expect(answer).not.toContain(secret);
+  });
 });
 
 it('code copies a token with its mask', async () => {

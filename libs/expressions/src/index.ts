@@ -28,6 +28,7 @@ export { createExpressionWorkers, type ExpressionWorkerOptions } from './workers
 export type { Job, JobFailure, JobOutcome } from './job.ts';
 export { outputText } from './output-text.ts';
 export { cutAtReferences } from './reference-scanner.ts';
+export { outputsAndTags, outputsAndTagsAt } from './outputs-and-tags.ts';
 export { quoteExpressions } from './quote-expressions.ts';
 export { isTokenId } from './token-id.ts';
 export { limits } from './limits.ts';

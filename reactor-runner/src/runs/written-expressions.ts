@@ -1,44 +1,14 @@
 import { descriptions, type Json, type OperationId } from '@token-vault/contracts';
-
-/** A part of a text that begins with an opening. */
-interface Segment {
-  readonly text: string;
-  readonly at: number;
-  /** Whether it ends where its output or tag ends. Otherwise none of its kind ends in the text. */
-  readonly isWhole: boolean;
-}
+import { outputsAndTags, outputsAndTagsAt } from '@token-vault/expressions';
 
 const opening = /\{[{%]/g;
-const kinds = { '{{': { end: '}}', other: '{%' }, '{%': { end: '%}', other: '{{' } } as const;
 
-/** The outputs and tags of Liquid in a text, in their order. The time is linear in the length of the text, whatever it holds. */
-function* segmentsOf(text: string): Generator<Segment> {
-  const openings = new RegExp(opening);
-  const withoutEnd = new Set<string>();
-  for (let found = openings.exec(text); found; found = openings.exec(text)) {
-    const { end, other } = kinds[found[0] as keyof typeof kinds];
-    const [at, inner] = [found.index, found.index + 2];
-    const endsAt = withoutEnd.has(end) ? -1 : text.indexOf(end, inner);
-    if (endsAt === -1) withoutEnd.add(end);
-    // Without an end, the next that can end is one of the other kind.
-    const nextAt = endsAt === -1 ? text.indexOf(other, inner) : endsAt + end.length;
-    const next = nextAt === -1 ? text.length : nextAt;
-    yield { text: text.slice(at, next), at, isWhole: endsAt !== -1 };
-    openings.lastIndex = next;
-  }
-}
-
-const asText = (segment: string): string => segment.replaceAll(opening, (opens) => `{{ '${opens}' }}`);
+const quoted = (opens: string): string => `{{ '${opens}' }}`;
+const quotedOpenings: ReadonlySet<string> = new Set(['{{', '{%'].map(quoted));
+const asText = (text: string): string => text.replaceAll(opening, quoted);
 
 /** The text as JavaScript makes it of a literal in a source: its line ends, and its escapes of quotes. */
 const asLiteral = (text: string): string => text.replaceAll(/\r\n?/g, '\n').replaceAll(/\\(["'`\\])/g, '$1');
-
-/** The expressions in a text. Also each without what stands before its last opening, e.g. a comment with an opening. */
-function expressionsIn(text: string): string[] {
-  return [...segmentsOf(text)].flatMap(({ text: whole, isWhole }) =>
-    isWhole ? [whole, whole.slice(whole.lastIndexOf(whole.slice(0, 2)))] : [],
-  );
-}
 
 /** The operations whose answers show tokens to the code, and their tokens. */
 const tokensIn: Partial<Record<OperationId, (answer: Json) => Json | undefined>> = {
@@ -63,7 +33,8 @@ export class WrittenExpressions {
 
   constructor(texts: readonly string[]) {
     this.areInTemplates = texts.some((text) => text.includes('{{'));
-    this.#written = new Set(texts.flatMap((text) => [text, asLiteral(text)]).flatMap(expressionsIn));
+    const readings = texts.flatMap((text) => [...new Set([text, asLiteral(text)])]);
+    this.#written = new Set(readings.flatMap((text) => [...outputsAndTagsAt(text).values()]));
   }
 
   /** Notes the descriptions of the tokens that an answer shows to the code. */
@@ -83,13 +54,26 @@ export class WrittenExpressions {
 
   /** The text of this field of a token, with every expression that the author did not write as text. */
   inField(field: string, text: string): string {
-    if (this.#shown.get(field)?.has(text)) return text;
-    let quoted = '';
+    if (text.search(opening) === -1 || this.#shown.get(field)?.has(text)) return text;
+    const result = this.#withOthersQuoted(text);
+    // What decides is how the engine reads the result, e.g. behind a `{% raw %}`.
+    const isWritten = (part: string) => this.#written.has(part) || quotedOpenings.has(part);
+    return outputsAndTags(result)?.every(isWritten) ? result : asText(text);
+  }
+
+  #withOthersQuoted(text: string): string {
+    const expressions = outputsAndTagsAt(text);
+    const openings = new RegExp(opening);
+    let result = '';
     let from = 0;
-    for (const { text: segment, at } of segmentsOf(text)) {
-      quoted += text.slice(from, at) + (this.#written.has(segment) ? segment : asText(segment));
-      from = at + segment.length;
+    for (let found = openings.exec(text); found; found = openings.exec(text)) {
+      const [opens] = found;
+      const expression = expressions.get(found.index) ?? '';
+      const isWritten = this.#written.has(expression);
+      result += text.slice(from, found.index) + (isWritten ? expression : quoted(opens));
+      from = found.index + (isWritten ? expression.length : opens.length);
+      openings.lastIndex = from;
     }
-    return quoted + text.slice(from);
+    return result + text.slice(from);
   }
 }
