@@ -7,6 +7,7 @@ import type { RequestContext } from '@token-vault/operations';
 import type { TokenDetails } from '@token-vault/tokens';
 import { expectedAt } from '../aggregates/decider.ts';
 import { outsideTransaction } from '../transactions/context.ts';
+import type { TransactionOutcomes } from '../transactions/outcomes.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { readTokenHistory, type TokenHistory } from './history.ts';
 import { hasFingerprint } from './state.ts';
@@ -32,6 +33,25 @@ interface Claimant extends Pick<FindOptions, 'onWaiting'> {
   readonly fingerprint: string;
   readonly id: string;
   readonly claimedAt: Position;
+}
+
+/**
+ * So many claimants are read at once, in this order. Usually the first one is enough. An open transaction may have claimed a value for
+ * thousands of tokens, and each claim counts until the transaction ends.
+ */
+const readAtOnce = [1, 16];
+const mostReadAtOnce = 128;
+
+/** Claimants that are read at once share one reading of each transaction, so its state decides for all of its tokens. */
+function sharing(outcomes: TransactionOutcomes): Pick<TransactionOutcomes, 'endIfOver'> {
+  const read = new Map<string, ReturnType<TransactionOutcomes['endIfOver']>>();
+  return {
+    endIfOver(tenantId, transactionId) {
+      const state = read.get(transactionId) ?? outcomes.endIfOver(tenantId, transactionId);
+      read.set(transactionId, state);
+      return state;
+    },
+  };
 }
 
 /** The pauses while a claim waits for its write. After them its writer counts as dead. */
@@ -85,10 +105,10 @@ export class Duplicates {
     const { claimants, revision } = await claims.read(context.principal.tenant.id, fingerprint);
     const released: string[] = [];
     let duplicate: TokenDetails | undefined;
-    for (const [id, claimedAt] of claimants) {
-      if (id === options.exceptId) continue;
-      const claimant = { fingerprint, id, claimedAt, onWaiting: options.onWaiting };
-      const history = await this.#settleClaim(context, claimant);
+    const others = [...claimants].flatMap(([id, claimedAt]) =>
+      id === options.exceptId ? [] : [{ fingerprint, id, claimedAt, onWaiting: options.onWaiting }],
+    );
+    for await (const { id, history } of this.#settleClaims(context, others)) {
       if (hasFingerprint(history.state, fingerprint, context.now)) {
         duplicate = history.state.details;
         break;
@@ -123,6 +143,19 @@ export class Duplicates {
     return missLimit.count(context, 1);
   }
 
+  /** In the order of claiming. */
+  async *#settleClaims(context: RequestContext, claimants: readonly Claimant[]) {
+    for (let from = 0, look = 0; from < claimants.length; look += 1) {
+      const some = claimants.slice(from, (from += readAtOnce[look] ?? mostReadAtOnce));
+      const outcomes = sharing(this.#dependencies.outcomes);
+      const settling = some.map(async (claimant) => {
+        const history = await this.#settleClaim(context, claimant, outcomes);
+        return { id: claimant.id, history };
+      });
+      yield* await Promise.all(settling);
+    }
+  }
+
   /**
    * Waits for a writer that has claimed and has not written yet. When the write does not come, an event on the
    * token's stream makes it conflict.
@@ -130,11 +163,13 @@ export class Duplicates {
   async #settleClaim(
     context: RequestContext,
     { fingerprint, id, claimedAt, onWaiting }: Claimant,
+    atFirst: Pick<TransactionOutcomes, 'endIfOver'>,
   ): Promise<TokenHistory> {
     const { store, outcomes } = this.#dependencies;
     const tenantId = context.principal.tenant.id;
-    const read = () => readTokenHistory({ store, outcomes }, tenantId, id, context);
-    let history = await read();
+    const read = (of: typeof atFirst = outcomes) =>
+      readTokenHistory({ store, outcomes: of }, tenantId, id, context);
+    let history = await read(atFirst);
     for (const waitMs of retryDelaysMs) {
       if (isSettled(history, claimedAt)) return history;
       onWaiting?.();

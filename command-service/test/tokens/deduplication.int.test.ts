@@ -2,7 +2,7 @@ import { fieldsOf } from '@token-vault/test-support';
 import { randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
 import { streams } from '@token-vault/contracts';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { anyone, card, refusal, useVault, type TestVault } from './vault.ts';
 
 let vault: TestVault;
@@ -175,6 +175,21 @@ describe('deduplication in transactions', () => {
     await vault.end('rollback', one);
     await vault.end('commit', two);
     expect((await vault.create(body)).id).toBe(second.id);
+  });
+
+  it('reads an open one a few times, however many tokens it holds of the value, and sees them with its commit', async () => {
+    const transaction = await vault.begin();
+    const equal = { ...body, deduplicate_token: false, fingerprint_expression: '{{ data.number }}' };
+    const many = Array.from({ length: 60 }, () => equal);
+    await vault.call('createTokens', { body: { tokens: many } }, { transaction });
+    const read = vi.spyOn(vault.faults.store, 'readStream');
+    const own = await vault.create(body);
+    const ofTransaction = read.mock.calls.filter(([stream]) => stream.startsWith('transaction-'));
+    read.mockRestore();
+    expect(ofTransaction.length).toBeLessThan(6);
+    await vault.remove(own.id);
+    await vault.end('commit', transaction);
+    expect(await status(body)).toBe(200);
   });
 
   it('finds tokens again that a rolled back transaction had deleted', async () => {
