@@ -1,23 +1,29 @@
+import { FairQueue } from '@token-vault/batching';
+
 /**
  * Runs a few tasks of each tenant at once. The others wait, which costs only memory. So the backlog of one tenant
- * does not delay other tenants.
+ * does not delay other tenants. Callers of one tenant take turns: each waits for at most one task of each other caller.
  */
 export function createLanes(perTenant: number) {
   interface Lane {
     busy: number;
-    readonly waiting: (() => void)[];
+    /** By caller. */
+    readonly waiting: FairQueue<() => void>;
   }
   const lanes = new Map<string, Lane>();
 
-  return async <Result>(tenantId: string, work: () => Promise<Result>): Promise<Result> => {
-    const lane = lanes.get(tenantId) ?? { busy: 0, waiting: [] };
+  return async <Result>(
+    { tenantId, caller }: { readonly tenantId: string; readonly caller: string },
+    work: () => Promise<Result>,
+  ): Promise<Result> => {
+    const lane = lanes.get(tenantId) ?? { busy: 0, waiting: new FairQueue() };
     lanes.set(tenantId, lane);
     if (lane.busy < perTenant) lane.busy += 1;
-    else await new Promise<void>((resolve) => lane.waiting.push(resolve));
+    else await new Promise<void>((resolve) => lane.waiting.push(caller, resolve));
     try {
       return await work();
     } finally {
-      const next = lane.waiting.shift();
+      const next = lane.waiting.take(() => true);
       if (next) next();
       else if ((lane.busy -= 1) === 0) lanes.delete(tenantId);
     }

@@ -133,13 +133,16 @@ export class Runs {
 
   #runInTurn(invocation: Invocation, onClaimed: () => void): Promise<boolean> {
     const { depth, mode } = invocation.invoked;
+    const { tenantId, metadata } = invocation;
+    // Sessions take the turns of their application.
+    const caller = metadata.application_id ?? metadata.actor.id;
     const run = async () =>
       (await isGenuine(this.#dependencies.keyRing, invocation))
         ? this.#run(invocation, onClaimed)
         : this.#refuse(invocation, onClaimed);
     // A run that another run waits for must not wait for a place of that run. Asynchronous runs have their own places
     // (backlog.ts).
-    return depth > 0 || mode === 'async' ? run() : this.#inLane(invocation.tenantId, run);
+    return depth > 0 || mode === 'async' ? run() : this.#inLane({ tenantId, caller }, run);
   }
 
   /**
