@@ -122,7 +122,8 @@ class SignatureCheck {
 
   async #problemOf(signed: Signed, history: History): Promise<string | undefined> {
     if (isGenuine(signed, history.fold)) return undefined;
-    if (textOf(signed.event) !== undefined) return 'has a signature that the vault did not make';
+    if (textOf(signed.event) !== undefined)
+      return history.fold.isComplete ? 'has a signature that the vault did not make' : undefined;
     return (await this.#isOfOlderRelease(signed, history)) ? undefined : 'is not signed';
   }
 

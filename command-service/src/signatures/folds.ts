@@ -27,6 +27,8 @@ import * as tokens from '../tokens/state.ts';
 /** The states that an entity may have had. */
 export interface Fold {
   add(event: RecordedEvent): void;
+  /** False when too many transactions in a row changed the entity: the true state may be none of those that are known. */
+  readonly isComplete: boolean;
   /** What the vault may have signed with the event. */
   statementsAfter(event: RecordedEvent): readonly Statement[];
   copy(): Fold;
@@ -35,7 +37,7 @@ export interface Fold {
 export interface SignedKind {
   readonly begin: () => Fold;
   /**
-   * `late`: records of an older release are believed until all are signed. `from the start`: no release made them without a signature.
+   * `late`: records of an older release are believed until all are signed. `the start`: no release made them without a signature.
    */
   readonly since: 'late' | 'the upgrade' | 'the start';
 }
@@ -46,42 +48,74 @@ interface Aggregate<State> {
   readonly signer: Signer<State>;
 }
 
-/** A token that was changed in so many transactions in a row has one state for each of them. */
+/** Of transactions in a row that changed one token, so many states are kept. */
 const mostStates = 64;
 
 /**
- * An event of a transaction may count or not. Which ones counted is not asked: a signature fits a state only if the vault has signed this
- * state, at this revision.
+ * A transaction counts as a whole or not at all. Which ones counted is not asked: a signature fits a state only if the vault has signed this
+ * state, at this revision. A token belongs to one transaction at a time.
  */
 class StatesOf<State> implements Fold {
   readonly #aggregate: Aggregate<State>;
-  #states: readonly State[];
+  /** The states before the last transaction. */
+  #before: readonly State[];
+  /** The last transaction with its states, until an event that counts in any case. */
+  #within: { readonly transactionId: string; readonly states: readonly State[] } | undefined;
+  #isComplete = true;
 
-  constructor(aggregate: Aggregate<State>, states: readonly State[] = [aggregate.initialState]) {
+  constructor(aggregate: Aggregate<State>) {
     this.#aggregate = aggregate;
-    this.#states = states;
+    this.#before = [aggregate.initialState];
   }
 
-  #after(event: RecordedEvent): readonly State[] {
+  get isComplete(): boolean {
+    return this.#isComplete;
+  }
+
+  get #all(): readonly State[] {
+    return [...this.#before, ...(this.#within?.states ?? [])];
+  }
+
+  #after(event: RecordedEvent, states: readonly State[]): readonly State[] {
+    const alone = this.#alone(event);
+    return alone ? [alone] : states.map((state) => this.#aggregate.evolve(state, event));
+  }
+
+  /** The state after an event that has all of it. */
+  #alone(event: RecordedEvent): State | undefined {
     const { evolve, initialState, signer } = this.#aggregate;
-    const alone = evolve(initialState, event);
-    if (signer.statementOf(alone)) return [alone];
-    return this.#states.map((state) => evolve(state, event));
+    const state = evolve(initialState, event);
+    return signer.statementOf(state) ? state : undefined;
   }
 
   add(event: RecordedEvent): void {
-    const after = this.#after(event);
-    const isSure = event.metadata.transaction_id === undefined;
-    this.#states = isSure ? after : [...this.#states, ...after].slice(-mostStates);
+    const { transaction_id: transactionId } = event.metadata;
+    if (transactionId === undefined) {
+      this.#isComplete ||= this.#alone(event) !== undefined;
+      this.#before = this.#after(event, this.#all);
+      this.#within = undefined;
+      return;
+    }
+    if (this.#within?.transactionId !== transactionId) {
+      const all = this.#all;
+      this.#isComplete &&= all.length <= mostStates;
+      this.#before = all.slice(-mostStates);
+    }
+    const states = this.#within?.transactionId === transactionId ? this.#within.states : this.#before;
+    this.#within = { transactionId, states: this.#after(event, states) };
   }
 
   statementsAfter(event: RecordedEvent): readonly Statement[] {
     const { signer } = this.#aggregate;
-    return this.#after(event).flatMap((state) => signer.statementOf(state) ?? []);
+    return this.#after(event, this.#all).flatMap((state) => signer.statementOf(state) ?? []);
   }
 
   copy(): Fold {
-    return new StatesOf(this.#aggregate, this.#states);
+    const copy = new StatesOf(this.#aggregate);
+    copy.#before = this.#before;
+    copy.#within = this.#within;
+    copy.#isComplete = this.#isComplete;
+    return copy;
   }
 }
 

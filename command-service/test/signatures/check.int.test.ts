@@ -106,6 +106,40 @@ it.each([
   expect(await problems()).toEqual([`TokenUpdated 1 ${problem}`]);
 });
 
+it.each([
+  ['of a hundred changes', 1, 100],
+  ['of one change each, a hundred of them', 100, 1],
+])(
+  'a purge upon the state before transactions that were rolled back, %s, checks',
+  async (_what, transactions, changes) => {
+    await vault.create({ id: 'tok', ...card });
+    for (let each = 0; each < transactions; each += 1) {
+      const dropped = await vault.begin();
+      for (let change = 0; change < changes; change += 1)
+        await vault.update('tok', { metadata: { a: String(change) } }, { transaction: dropped });
+      await vault.end('rollback', dropped);
+    }
+    await appendSigned('tok', TokenCvcPurged, { token_id: 'tok', token_type: 'card', key_ids: [] });
+    expect(await problems()).toEqual([]);
+  },
+);
+
+it('a false signature behind a hundred changes of one transaction is named', async () => {
+  await vault.create({ id: 'tok', ...card });
+  const kept = await vault.begin();
+  for (let change = 0; change < 100; change += 1)
+    await vault.update('tok', { metadata: { a: String(change) } }, { transaction: kept });
+  await vault.end('commit', kept);
+  const { signature } = ((await vault.events(ownStream('tok'))).at(-1)?.data ?? {}) as { signature?: string };
+  await append(ownStream('tok'), TokenCvcPurged, {
+    token_id: 'tok',
+    token_type: 'card',
+    key_ids: [],
+    signature,
+  });
+  expect(await problems()).toEqual([`TokenCvcPurged 101 ${notOfVault}`]);
+});
+
 it('an event without a signature is named also when a rolled back transaction hides it from the next change', async () => {
   await vault.create({ id: 'tok', ...card });
   const dropped = await vault.begin();
