@@ -1,5 +1,5 @@
 import { streams } from '@token-vault/contracts';
-import type { EventStore, Position } from '@token-vault/event-store';
+import type { EventStore, Position, StoredEvent } from '@token-vault/event-store';
 import { checkpointOf, type Checkpoint } from './checkpoint.ts';
 import type { Finding } from './compare.ts';
 
@@ -50,25 +50,42 @@ export class CheckpointReplacedError extends Error {
 
 /**
  * The last checkpoint of the tenant in the log, with a signature that is not checked yet.
- * @throws CheckpointReplacedError unless it is the known one, or follows it
+ * @throws CheckpointReplacedError unless it is the known one, or follows it; or when it does not follow the one before it
  */
 export async function lastCheckpoint(
   store: StreamReader,
   tenantId: string,
   known: KnownCheckpoint | undefined,
 ): Promise<Last | undefined> {
-  const range = known ? { from: known.revision } : { backwards: true, maxCount: 1 };
-  let last: Last | undefined;
-  for await (const event of store.readStoredStream(streams.audit(tenantId), range)) {
-    const checkpoint = checkpointOf(event);
-    const isKnown = event.revision !== known?.revision || checkpoint?.signature === known.signature;
-    if (!isKnown) break;
-    if (checkpoint) last = { checkpoint, revision: event.revision };
-  }
-  // Without the known checkpoint, or with an older one again behind it, the chain would go on from there.
-  if (known && (!last || BigInt(last.checkpoint.through) < BigInt(known.through)))
+  const events = await newestEvents(store, tenantId, known?.revision);
+  const [first] = events;
+  const isKept =
+    first?.revision === known?.revision && first && checkpointOf(first)?.signature === known?.signature;
+  if (known && !isKept)
     throw new CheckpointReplacedError('the last checkpoint of the tenant was taken out or replaced');
+  let last: Last | undefined;
+  for (const event of events) {
+    const checkpoint = checkpointOf(event);
+    // Behind a copy of an older checkpoint, the chain would go on from there.
+    if (!checkpoint || (last && BigInt(checkpoint.through) <= BigInt(last.checkpoint.through)))
+      throw new CheckpointReplacedError(
+        'the last checkpoint of the tenant does not follow the one before it',
+      );
+    last = { checkpoint, revision: event.revision };
+  }
   return last;
+}
+
+/** In the order of the stream: all from `revision` on, or the last two. */
+async function newestEvents(
+  store: StreamReader,
+  tenantId: string,
+  revision: number | undefined,
+): Promise<StoredEvent[]> {
+  const range = revision === undefined ? { backwards: true, maxCount: 2 } : { from: revision };
+  const events: StoredEvent[] = [];
+  for await (const event of store.readStoredStream(streams.audit(tenantId), range)) events.push(event);
+  return revision === undefined ? events.toReversed() : events;
 }
 
 /** A finding for each known checkpoint that the log no longer has. */

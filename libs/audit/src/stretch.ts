@@ -1,5 +1,13 @@
 import type { StoredEvent } from '@token-vault/event-store';
-import { digestOf, extendChain, hashOf, splitDigests, type ChainState, type EventHash } from './chain.ts';
+import {
+  digestOf,
+  extendChain,
+  hashOf,
+  splitDigests,
+  startOfChain,
+  type ChainState,
+  type EventHash,
+} from './chain.ts';
 import type { Checkpoint } from './checkpoint.ts';
 import { compareStretch, nameOf, type Finding, type Found } from './compare.ts';
 import { misplacementOf } from './misplaced.ts';
@@ -32,7 +40,20 @@ export interface ChainProgress {
   chain: ChainState;
   revision: number;
   through: bigint;
+  /** The number of checkpoints that were passed over since, because they do not follow it. */
+  passed: number;
 }
+
+/** The vault signs each event once, so each checkpoint reaches further than the one before it. An attacker can store a copy of an older one. */
+export const notFollowing =
+  'the checkpoint does not follow the one before it: what it covers was signed before';
+
+export const startOfProgress = (tenantId: string): ChainProgress => ({
+  chain: startOfChain(tenantId),
+  revision: -1,
+  through: 0n,
+  passed: 0,
+});
 
 /** A checkpoint and the event that holds it. */
 export interface Placed {
@@ -42,14 +63,14 @@ export interface Placed {
 
 /** The differences between the events of a stretch and the checkpoint that covers them. `progress` ends where the stretch begins. */
 export function checkStretch(
-  { chain, revision }: ChainProgress,
+  { chain, revision, passed }: ChainProgress,
   { row, checkpoint }: Placed,
   covered: readonly Covered[],
 ): Finding[] {
   const { tenant_id: tenantId, through, count, head, digests } = checkpoint;
   const signed = splitDigests(digests);
   const finding = (problem: string): Finding => ({ position: row.position, tenantId, problem });
-  const isNext = row.revision === revision + 1 && chain.count + signed.length === count;
+  const isNext = row.revision === revision + passed + 1 && chain.count + signed.length === count;
   const found = covered.map((each) => each.found);
   const differences = compareStretch(tenantId, signed, found, through);
   const end = extendChain(
@@ -75,4 +96,5 @@ export function moveTo(
   progress.chain = { count, head: Buffer.from(head, 'base64url') };
   progress.revision = revision;
   progress.through = BigInt(through);
+  progress.passed = 0;
 }

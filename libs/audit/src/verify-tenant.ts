@@ -1,13 +1,21 @@
 import { AuditCheckpointSigned, streams } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import { parsePosition, startPosition, type EventStore, type StoredEvent } from '@token-vault/event-store';
-import { startOfChain } from './chain.ts';
 import { checkpointOf, isSignedBy } from './checkpoint.ts';
 import { compareStretch, gapAtEndOf, gapOf, type Finding } from './compare.ts';
 import { parseJson } from './parse-json.ts';
 import { signerOf } from './signature.ts';
 import { ReadSignatures, type CheckSignatures } from './signatures.ts';
-import { checkStretch, coveredOf, moveTo, type ChainProgress, type Covered, type Placed } from './stretch.ts';
+import {
+  checkStretch,
+  coveredOf,
+  moveTo,
+  notFollowing,
+  startOfProgress,
+  type ChainProgress,
+  type Covered,
+  type Placed,
+} from './stretch.ts';
 import { tenantOf } from './tenant-of.ts';
 
 /** The end of a part of a verification: a position of the log, and the revision of the tenant's last checkpoint before it (-1: none). */
@@ -110,6 +118,9 @@ class TenantVerifier {
       else if (BigInt(checkpoint.through) > this.#progress.through) {
         this.#next = { row, checkpoint };
         return;
+      } else {
+        this.#report(row.position, notFollowing);
+        this.#progress.passed += 1;
       }
     }
   }
@@ -220,7 +231,7 @@ async function progressAt(
   { store, tenantId, after }: TenantAuditOptions,
   publicKey: string,
 ): Promise<ChainProgress> {
-  const progress: ChainProgress = { chain: startOfChain(tenantId), revision: -1, through: 0n };
+  const progress = startOfProgress(tenantId);
   if (after === undefined || after.revision < 0) return progress;
   const only = { from: after.revision, maxCount: 1 };
   for await (const row of store.readStoredStream(streams.audit(tenantId), only)) {

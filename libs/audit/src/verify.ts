@@ -8,7 +8,6 @@ import {
   type Position,
   type StoredEvent,
 } from '@token-vault/event-store';
-import { startOfChain } from './chain.ts';
 import { checkpointOf, isSignedBy, type Checkpoint } from './checkpoint.ts';
 import { gapAtEndOf, gapOf, nameOf, type Finding } from './compare.ts';
 import { findReplaced, KnownCheckpoints } from './known-checkpoints.ts';
@@ -19,6 +18,8 @@ import {
   coveredOf,
   misplacedAmong,
   moveTo,
+  notFollowing,
+  startOfProgress,
   type ChainProgress,
   type Covered,
 } from './stretch.ts';
@@ -103,15 +104,20 @@ class Verifier {
 
   /** Called at the first event of a tenant in this pass. Its chain continues from its last checkpoint before the start of the pass. */
   async #beginTenant(tenantId: string): Promise<TenantState> {
-    const state: TenantState = { chain: startOfChain(tenantId), revision: -1, through: 0n, pending: [] };
+    const state: TenantState = { ...startOfProgress(tenantId), pending: [] };
     this.#states.set(tenantId, state);
     if (this.after === startPosition) return state;
     for await (const event of this.#store.readStoredStream(streams.audit(tenantId), { backwards: true })) {
+      // This pass reads the event, and names it if it is false. It may be a copy of an older checkpoint, so those before it are read too.
+      const isInPass = isLater(event.position, this.after);
       const found = checkpointOf(event);
-      if (found && isLater(found.through, this.after)) continue;
-      const checkpoint = await this.#readCheckpoint(event, tenantId);
-      if (checkpoint) moveTo(state, checkpoint, event.revision);
-      return state;
+      if (found ? isLater(found.through, this.after) : isInPass) continue;
+      const checkpoint = isInPass
+        ? await this.#own(found, tenantId)
+        : await this.#readCheckpoint(event, tenantId);
+      if (checkpoint && BigInt(checkpoint.through) >= state.through)
+        moveTo(state, checkpoint, event.revision);
+      if (!isInPass) return state;
     }
     return state;
   }
@@ -127,11 +133,15 @@ class Verifier {
   }
 
   async #readCheckpoint(event: StoredEvent, tenantId: string): Promise<Checkpoint | undefined> {
-    const checkpoint = checkpointOf(event);
-    const isOwn = checkpoint?.tenant_id === tenantId;
-    if (checkpoint && isOwn && isSignedBy(checkpoint, await this.#publicKeyOf(checkpoint))) return checkpoint;
-    this.#report(event.position, tenantId, 'the checkpoint is not signed by its tenant');
-    return undefined;
+    const checkpoint = await this.#own(checkpointOf(event), tenantId);
+    if (!checkpoint) this.#report(event.position, tenantId, 'the checkpoint is not signed by its tenant');
+    return checkpoint;
+  }
+
+  /** Undefined unless its tenant has signed it. */
+  async #own(checkpoint: Checkpoint | undefined, tenantId: string): Promise<Checkpoint | undefined> {
+    if (checkpoint?.tenant_id !== tenantId) return undefined;
+    return isSignedBy(checkpoint, await this.#publicKeyOf(checkpoint)) ? checkpoint : undefined;
   }
 
   /** Only some events have to be awaited; a promise for each event would cost more than its hash. */
@@ -167,7 +177,13 @@ class Verifier {
 
   async #check(state: TenantState, row: StoredEvent, tenantId: string): Promise<void> {
     const checkpoint = await this.#readCheckpoint(row, tenantId);
-    if (!checkpoint || BigInt(checkpoint.through) <= state.through) return;
+    // The pass can begin before the checkpoint from which it continues.
+    if (!checkpoint || row.revision <= state.revision) return;
+    if (BigInt(checkpoint.through) <= state.through) {
+      this.#report(row.position, tenantId, notFollowing);
+      state.passed += 1;
+      return;
+    }
     this.checkpoints += 1;
     const { through } = checkpoint;
     const end = state.pending.findIndex(({ found }) => BigInt(found.position) > BigInt(through));

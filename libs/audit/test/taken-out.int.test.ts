@@ -8,6 +8,8 @@ import { readCheckpoints, writeCheckpoints } from '../src/checkpoints-file.ts';
 import { KnownCheckpoints } from '../src/known-checkpoints.ts';
 import { sealLogOnce } from '../src/seal-regularly.ts';
 import { sealLog } from '../src/sealer.ts';
+import { notFollowing } from '../src/stretch.ts';
+import { verifyTenantAudit } from '../src/verify-tenant.ts';
 import { verifyAudit } from '../src/verify.ts';
 import { openAuditLog, updateOf, type AuditLog, type LogKind } from './audit-log.ts';
 
@@ -118,17 +120,41 @@ describe.each<LogKind>(['Postgres', 'EventStoreDB'])(
       ]);
     });
 
-    it('is not signed behind an older checkpoint that stands at the end again', async () => {
-      await sealThrice();
+    /** Appends a copy of a checkpoint of the first tenant, as a writer of the database can. */
+    async function copyToEnd(revision: number): Promise<void> {
       const events = await log.read();
-      const oldest = events.find(({ stream }) => stream === streams.audit(first));
-      await write('later', first);
-      const last = (await log.read()).at(-1);
-      const again = { ...oldest, revision: 3, id: newId(), position: last?.position } as StoredEvent;
+      const own = events.filter(({ stream }) => stream === streams.audit(first));
+      await write('later', second);
+      const place = (await log.read()).at(-1)?.position;
+      const again = { ...own[revision], revision: own.length, id: newId(), position: place } as StoredEvent;
       await log.rewrite([...events, again]);
       await write('later', first);
-      expect(await seal()).toBe(0);
-      expect(refused).toEqual([first]);
+    }
+
+    it.each([
+      ['an older checkpoint', 1],
+      ['the newest checkpoint', 2],
+    ])('is not signed behind a copy of %s, which is named', async (_what, revision) => {
+      await sealThrice();
+      const from = (await log.read()).findLast(({ type }) => type === 'TenantUpdated')?.position;
+      await copyToEnd(revision);
+      for (const memory of [known, new KnownCheckpoints()]) expect(await seal(memory)).toBe(0);
+      expect(refused).toEqual([first, first]);
+      const copy = (await log.read()).findLast(({ stream }) => stream === streams.audit(first))?.position;
+      const named = [{ position: copy, problem: notFollowing }];
+      expect((await verifyAudit(log)).findings).toEqual([{ ...named[0], tenantId: first }]);
+      expect((await verifyAudit({ ...log, from })).findings).toEqual([{ ...named[0], tenantId: first }]);
+      const own = { ...log, tenantId: first, mostEvents: 1_000 };
+      expect((await verifyTenantAudit(own)).findings).toEqual(named);
+    });
+
+    it('is not signed behind an event that is no checkpoint, which is named; others are', async () => {
+      await sealThrice();
+      await log.store.append(streams.audit(first), [updateOf(first, 'planted')], 'any');
+      await write('later', first, second);
+      for (const memory of [known, new KnownCheckpoints()]) await seal(memory);
+      expect(refused).toEqual([first, first]);
+      expect(await problems()).toEqual([expect.stringMatching(/revision 3, is no checkpoint$/)]);
     });
 
     it('is signed as it is by a process that knows nothing; only what was noted elsewhere shows it', async () => {
