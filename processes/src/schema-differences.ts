@@ -2,39 +2,74 @@ import { describeSchemas } from '@token-vault/postgres';
 import { projections, readProjectionStatus } from '@token-vault/projectors';
 import { liveSchema } from '@token-vault/contracts';
 import type pg from 'pg';
-import expected from './expected-schema.json' with { type: 'json' };
+import expectedBySchema from './expected-schema.json' with { type: 'json' };
 
 type Database = Pick<pg.ClientBase, 'query'>;
 
-/** `<kind> <schema>.<rest>`, of the kinds that describe a relation. */
-const schemaOf = (line: string): string | undefined => /^relation ([a-z_]+)\./.exec(line)?.[1];
+/** The objects of each schema that the migrations and the projections of this release make. */
+const expected = Object.entries(expectedBySchema);
 
-/** The schemas that the migrations and the projections of this release make. */
-const schemas: readonly string[] = [...new Set(expected.flatMap((line) => schemaOf(line) ?? []))];
+export interface SchemaComparison {
+  /** Read models of an older version. Their own schemas are not compared: the projectors of this release replace them. */
+  readonly older: readonly string[];
+  /** All other differences. */
+  readonly differences: readonly string[];
+}
 
-const isOf = (line: string, schema: string): boolean => line.includes(` ${schema}.`);
+interface ReadModelVersions {
+  readonly older: readonly string[];
+  readonly olderSchemas: ReadonlySet<string | null>;
+  readonly wrong: readonly string[];
+}
 
-/** Read models that are not of this release: its projectors replace them. */
-async function olderReadModels(database: Database): Promise<string[]> {
+/** `projections.checkpoint` tells the versions. Who can write the database can write them, so each other version is told. */
+async function compareVersions(database: Database): Promise<ReadModelVersions> {
   const versions = new Map(
     (await readProjectionStatus(database)).map(({ name, version }) => [name, version]),
   );
-  return projections
-    .filter(({ name, version }) => versions.get(name) !== version)
-    .map(({ name }) => liveSchema(name));
+  const others = projections.flatMap(({ name, version: made }) => {
+    const version = versions.get(name);
+    if (version === made) return [];
+    const told = version === undefined ? 'not in projections.checkpoint' : `of version ${version}`;
+    const isNewer = version !== undefined && version > made;
+    const remedy = isNewer
+      ? 'a newer release makes it, or another program wrote its version'
+      : 'its projectors replace it, then verify again';
+    const line = `the read model ${name} is ${told}, this release makes ${made}: ${remedy}`;
+    return [{ name, line, isOlder: version !== undefined && !isNewer }];
+  });
+  const older = others.filter(({ isOlder }) => isOlder);
+  return {
+    older: older.map(({ line }) => line),
+    olderSchemas: new Set(older.map(({ name }) => liveSchema(name))),
+    wrong: others.filter(({ isOlder }) => !isOlder).map(({ line }) => line),
+  };
 }
 
 /**
  * What in the schemas of the vault is not as this release makes it. With a view in place of a table, a rule, a policy, a trigger or a function of
  * its own the database can answer those who decide otherwise than `audit verify` (ADR 20).
  */
-export async function findSchemaDifferences(database: Database): Promise<string[]> {
-  const older = await olderReadModels(database);
-  const isCompared = (line: string) => older.every((schema) => !isOf(line, schema));
-  const found = new Set((await describeSchemas(database, schemas)).filter(isCompared));
-  const wanted = new Set(expected.filter(isCompared));
-  return [
+export async function compareSchemas(database: Database): Promise<SchemaComparison> {
+  const { older, olderSchemas, wrong } = await compareVersions(database);
+  const objects = await describeSchemas(
+    database,
+    expected.map(([schema]) => schema),
+  );
+  const found = new Set(objects.filter(({ schema }) => !olderSchemas.has(schema)).map(({ line }) => line));
+  const wanted = new Set(
+    expected.filter(([schema]) => !olderSchemas.has(schema)).flatMap(([, lines]) => lines),
+  );
+  const differences = [
+    ...wrong,
     ...[...found].filter((line) => !wanted.has(line)).map((line) => `is not of this release: ${line}`),
     ...[...wanted].filter((line) => !found.has(line)).map((line) => `is missing: ${line}`),
   ];
+  return { older, differences };
+}
+
+/** All that `audit verify` tells: also the read models of an older version. */
+export async function findSchemaDifferences(database: Database): Promise<string[]> {
+  const { older, differences } = await compareSchemas(database);
+  return [...older, ...differences];
 }

@@ -34,11 +34,16 @@ it('the schema of this release is the one of expected-schema.json', async () => 
   const { rows } = await pool.query<{ nspname: string }>(
     `select nspname from pg_namespace where nspname !~ '^pg_|^(information_schema|public)$'`,
   );
-  const lines = await describeSchemas(
+  const objects = await describeSchemas(
     pool,
     rows.map(({ nspname }) => nspname),
   );
-  await expect(`${JSON.stringify(lines, undefined, 2)}\n`).toMatchFileSnapshot('../src/expected-schema.json');
+  const grouped = Object.groupBy(objects, ({ schema: of }) => of ?? '');
+  const lines = Object.entries(grouped).map(([of, its]) => [of, its?.map(({ line }) => line)] as const);
+  const bySchema = Object.fromEntries(lines.toSorted(([a], [b]) => (a < b ? -1 : 1)));
+  await expect(`${JSON.stringify(bySchema, undefined, 2)}\n`).toMatchFileSnapshot(
+    '../src/expected-schema.json',
+  );
   expect(await findSchemaDifferences(pool)).toEqual([]);
 });
 
@@ -58,6 +63,7 @@ it('indexes, comments, rights, tables elsewhere and a rebuild are no differences
 const replaced = 'create or replace function event_store.refuse_change() returns trigger language plpgsql';
 const trigger = `create function event_store.q() returns trigger language plpgsql as 'begin return null; end';
   create trigger q before insert on event_store.event for each row execute function event_store.q()`;
+const older = `update projections.checkpoint set version = version - 1 where name = 'alerts'`;
 
 it.each([
   [
@@ -87,6 +93,59 @@ it.each([
     /^is not of this release: policy q on rm_tokens\.token$/m,
   ],
   [
+    'a trigger of the vault with another condition',
+    `drop trigger status_changed on projections.checkpoint; create trigger status_changed after update of status on projections.checkpoint
+     for each row when (new.status <> old.name) execute function projections.notify_status()`,
+    /^is not of this release: trigger status_changed on projections\.checkpoint O 17 projections\.notify_status 4 when \(\(new\.status <> old\.name\)\)$/m,
+  ],
+  [
+    'a trigger of the vault for one column',
+    `drop trigger append_only on event_store.event; create trigger append_only before delete or update of bytes or truncate
+     on event_store.event execute function event_store.refuse_change()`,
+    /^is missing: trigger append_only on event_store\.event O/m,
+  ],
+  [
+    'a trigger with a name of a read model whose version is older',
+    `${trigger}; alter trigger q on event_store.event rename to "q rm_alerts.q"; ${older}`,
+    /^is not of this release: trigger q rm_alerts\.q on event_store\.event O/m,
+  ],
+  [
+    'a read model of an older version',
+    older,
+    /^the read model alerts is of version \d+, this release makes \d+: its projectors replace it, then verify again$/m,
+  ],
+  [
+    'a view for the table of a read model of a newer version',
+    `update projections.checkpoint set version = version + 1 where name = 'alerts';
+     alter table rm_alerts.delivery rename to real; create view rm_alerts.delivery as select * from rm_alerts.real`,
+    /^the read model alerts is of version \d+, this release makes \d+: a newer release makes it, or another program wrote its version$[^]+^is not of this release: relation rm_alerts\.delivery v/m,
+  ],
+  [
+    'a read model without a row',
+    `delete from projections.checkpoint where name = 'alerts'`,
+    /^the read model alerts is not in projections\.checkpoint, this release makes \d+: /m,
+  ],
+  [
+    'a check',
+    `alter table event_store.event add constraint q check (pg_sleep(0) is not null) not valid`,
+    /^is not of this release: constraint q on event_store\.event c .*pg_sleep/m,
+  ],
+  [
+    'a primary key less',
+    'alter table key_ring.data_key drop constraint data_key_pkey cascade',
+    /^is missing: constraint data_key_pkey on key_ring\.data_key p /m,
+  ],
+  [
+    'a foreign key',
+    'alter table projections.rebuild add constraint q foreign key (name) references projections.checkpoint on delete cascade',
+    /^is not of this release: constraint q on projections\.rebuild f name to projections\.checkpoint/m,
+  ],
+  [
+    'a default with another expression',
+    'alter table projections.checkpoint alter updated_at set default clock_timestamp()',
+    /^is not of this release: column projections\.checkpoint\.updated_at timestamp with time zone not null default clock_timestamp\(\)$/m,
+  ],
+  [
     'a table that inherits',
     'create table of_operator.more () inherits (rm_tokens.token)',
     /^is not of this release: relation rm_tokens\.token r p inherits$/m,
@@ -107,6 +166,27 @@ it.each([
     await client.query('rollback');
     client.release();
   }
+});
+
+it('a running vault warns of older read models in its first looks, until it has seen none, and counts them after that', async () => {
+  const logger = { debug: vi.fn(), info: vi.fn(), warn: vi.fn(), error: vi.fn() };
+  const start = () => startSchemaWatch({ pool, logger, metrics: createMetrics('test'), upgradeLooks: 3 });
+  const told = async (look: () => Promise<void>, times = 1): Promise<number[]> => {
+    for (let i = 0; i < times; i += 1) await look();
+    return [logger.warn.mock.calls.length, logger.error.mock.calls.length];
+  };
+  const current = older.replace('- 1', '+ 1');
+  const [stays, returns] = [start(), start()];
+  await pool.query(older);
+  expect(await told(stays.look, 2)).toEqual([2, 0]);
+  expect(await told(stays.look)).toEqual([2, 1]);
+  expect(await told(returns.look)).toEqual([3, 1]);
+  await pool.query(current);
+  expect(await told(returns.look)).toEqual([3, 1]);
+  await pool.query(older);
+  expect(await told(returns.look)).toEqual([3, 2]);
+  await pool.query(current);
+  await Promise.all([stays.close(), returns.close()]);
 });
 
 it('a running vault counts differences in each look and logs them once; it compares nothing that a newer release migrated', async () => {
