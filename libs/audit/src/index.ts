@@ -18,3 +18,4 @@ export {
   type TenantAuditOptions,
   type VerifiedTo,
 } from './verify-tenant.ts';
+export { watchKeys } from './watched-keys.ts';

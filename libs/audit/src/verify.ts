@@ -24,10 +24,12 @@ import {
   type Covered,
 } from './stretch.ts';
 import { tenantOf } from './tenant-of.ts';
+import { isDeleted, type WatchedKeys } from './watched-keys.ts';
 
 export interface AuditOptions {
   readonly store: EventStore;
-  readonly keyRing: Pick<KeyRing, 'hashes'>;
+  /** Watched: a tenant without keys must be deleted in the log. A restore knows better which keys it has. */
+  readonly keyRing: Pick<KeyRing, 'hashes'> & Partial<WatchedKeys>;
   readonly checkSignatures: CheckSignatures;
   /** Positions: the pass begins at the last stretch that ended at or before `from`, and ends at `to`. */
   readonly from?: Position | undefined;
@@ -57,6 +59,8 @@ const mostFindings = 1_000;
 
 /** The state of a tenant's chain at its last checkpoint, and the tenant's events since then. */
 interface TenantState extends ChainProgress {
+  /** The position of the tenant's first event in this pass. */
+  readonly first: string;
   pending: Covered[];
 }
 
@@ -103,8 +107,8 @@ class Verifier {
   }
 
   /** Called at the first event of a tenant in this pass. Its chain continues from its last checkpoint before the start of the pass. */
-  async #beginTenant(tenantId: string): Promise<TenantState> {
-    const state: TenantState = { ...startOfProgress(tenantId), pending: [] };
+  async #beginTenant(tenantId: string, first: string): Promise<TenantState> {
+    const state: TenantState = { ...startOfProgress(tenantId), first, pending: [] };
     this.#states.set(tenantId, state);
     if (this.after === startPosition) return state;
     for await (const event of this.#store.readStoredStream(streams.audit(tenantId), { backwards: true })) {
@@ -153,7 +157,8 @@ class Verifier {
       return undefined;
     }
     const state = this.#states.get(tenantId);
-    if (!state) return this.#beginTenant(tenantId).then((met) => this.#readInto(met, event, tenantId));
+    if (!state)
+      return this.#beginTenant(tenantId, event.position).then((met) => this.#readInto(met, event, tenantId));
     return this.#readInto(state, event, tenantId);
   }
 
@@ -201,11 +206,13 @@ class Verifier {
     if (this.#store.hasDensePositions && this.#position < BigInt(head))
       this.#report((this.#position + 1n).toString(), '-', gapAtEndOf(BigInt(head) - this.#position));
     let unsealed = 0;
-    for (const [tenantId, { pending }] of this.#states) {
+    for (const [tenantId, { first, pending }] of this.#states) {
       unsealed += pending.length;
       for (const { position, problem } of misplacedAmong(tenantId, pending))
         this.#report(position, tenantId, problem);
-      await this.#reportLeftOut(tenantId, pending);
+      const hasKeys = (await publicKeyOf(this.#keyRing, tenantId)) !== undefined;
+      if (hasKeys) this.#reportLeftOut(tenantId, pending);
+      await this.#reportMissingKeys(tenantId, first);
     }
     for (const { event, problem } of this.signatures.notAmong(this.findings))
       this.#report(event.position, tenantOf(event) ?? '-', problem);
@@ -213,15 +220,22 @@ class Verifier {
   }
 
   /** Events that are not signed, although later events of other tenants are: the checkpoints that covered them were taken out. */
-  async #reportLeftOut(tenantId: string, pending: readonly Covered[]): Promise<void> {
+  #reportLeftOut(tenantId: string, pending: readonly Covered[]): void {
     const leftOut = pending.filter(({ found }) => BigInt(found.position) <= this.#signedTo);
     const [first] = leftOut;
-    if (!first || (await publicKeyOf(this.#keyRing, tenantId)) === undefined) return;
+    if (!first) return;
     this.#report(
       first.found.position,
       tenantId,
       `${leftOut.length} events from here on lack their checkpoint`,
     );
+  }
+
+  /** An attacker may have taken the keys away for the time of the verification, or have planted events of a tenant that never was. */
+  async #reportMissingKeys(tenantId: string, first: string): Promise<void> {
+    if (this.#keyRing.missing?.has(tenantId) !== true || (await isDeleted(this.#store, tenantId))) return;
+    this.withoutKeys.delete(tenantId);
+    this.#report(first, tenantId, 'the keys of the tenant are missing, so nothing of it can be checked');
   }
 }
 

@@ -2,6 +2,7 @@ import {
   newEvent,
   newId,
   streams,
+  TenantDeleted,
   TokenDeleted,
   TokenSigned,
   TokensRead,
@@ -13,6 +14,7 @@ import { exportAudit } from '../src/export.ts';
 import { sealLogOnce } from '../src/seal-regularly.ts';
 import { sealLog } from '../src/sealer.ts';
 import { verifyAudit } from '../src/verify.ts';
+import { watchKeys } from '../src/watched-keys.ts';
 import { given, openAuditLog, positionOf, updateOf, type AuditLog, type LogKind } from './audit-log.ts';
 
 const tenants = ['00000000-0000-4000-8000-000000000001', '00000000-0000-4000-8000-000000000002'] as const;
@@ -32,7 +34,7 @@ async function write(count: number): Promise<void> {
 
 const seal = () => sealLog(log.sealer);
 const verify = (range: { readonly from?: Position; readonly to?: Position } = {}) =>
-  verifyAudit({ ...log, ...range });
+  verifyAudit({ ...log, keyRing: watchKeys(log.keyRing), ...range });
 /** The places of findings, from 1, and their problems. */
 const problems = async (range = {}): Promise<string[]> =>
   (await verify(range)).findings.map(
@@ -326,10 +328,27 @@ function describeSealing(): void {
     await write(2);
     await seal();
     expect(await verify()).toMatchObject({ findings: [], unsealed: 0 });
+    const deletion = newEvent(TenantDeleted, { tenant_id: first }, given(first));
+    await log.store.append(streams.tenant(first), [deletion], 'any');
     await log.keyRing.destroyAllOfTenant(first);
     await write(2);
     expect(await seal()).toBe(1);
-    expect(await verify()).toMatchObject({ findings: [], unsealed: 1, withoutKeys: [first] });
+    expect(await verify()).toMatchObject({ findings: [], unsealed: 2, withoutKeys: [first] });
+  });
+
+  it('is not valid while the keys of a tenant are missing that is not deleted, or never was', async () => {
+    await write(4);
+    await seal();
+    const planted = newId();
+    await log.store.append(streams.tenant(planted), [updateOf(planted, 'planted')], 'no-stream');
+    await log.pool.query('delete from key_ring.tenant_key where tenant_id = $1', [first]);
+    // As another process, which has no keys in memory.
+    log.keyRing.forgetTenant(first);
+    const problem = 'the keys of the tenant are missing, so nothing of it can be checked';
+    const told = [first, planted].map(
+      (tenantId) => expect.objectContaining({ tenantId, problem }) as unknown,
+    );
+    expect(await verify()).toMatchObject({ findings: told, withoutKeys: [] });
   });
 
   it('of more events than a stretch holds signs several', async () => {

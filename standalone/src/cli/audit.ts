@@ -8,6 +8,7 @@ import {
   exportAudit,
   readCheckpoints,
   verifyAudit,
+  watchKeys,
   writeCheckpoints,
   type AuditReport,
   type ExportFormat,
@@ -66,7 +67,7 @@ async function verifyEvents(
   };
   try {
     const known = await knownTo(parts, against);
-    const sources = { store, keyRing: await keyRing() };
+    const sources = { store, keyRing: watchKeys(await keyRing()) };
     const checkSignatures = createSignatureCheck(sources);
     return await verifyAudit({ from, to, known, ...sources, checkSignatures, signal, onProgress });
   } finally {
