@@ -95,7 +95,7 @@ describe('a destruction of keys that a crash has interrupted is repeated', () =>
   it('for the replaced cvc of a card, and leaves the new one', async () => {
     const { id } = await house.vault.create(aCard);
     const { handlers, context } = dying();
-    await handlers.updateToken?.(input({ id }, { data: { cvc: '999' } }), context());
+    await handlers.updateToken?.(input({ id }, { data: secret({ cvc: '999' }) }), context());
     expect(await house.vault.keys()).toEqual([`${id} cvc`, `${id} cvc`, `${id} data`]);
     house.keep();
     await caughtUp();
