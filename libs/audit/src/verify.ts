@@ -98,7 +98,9 @@ class Verifier {
       for (const event of events) {
         const checkpoint = checkpointOf(event);
         if (!checkpoint || isLater(checkpoint.through, from)) continue;
-        if (!isSignedBy(checkpoint, await this.#publicKeyOf(checkpoint))) continue;
+        // Anybody can sign a checkpoint of a tenant without keys.
+        const key = await publicKeyOf(this.#keyRing, checkpoint.tenant_id);
+        if (key === undefined || !isSignedBy(checkpoint, key)) continue;
         this.after = parsePosition(checkpoint.through);
         this.#position = BigInt(this.after);
         return;
