@@ -7,8 +7,9 @@ export interface Found {
   readonly revision: number;
 }
 
+/** Without control characters: whoever stored the event chose the names, which must not control the operator's terminal. */
 export const nameOf = ({ type, stream, revision }: Pick<Found, 'type' | 'stream' | 'revision'>): string =>
-  `${type} of ${stream}, revision ${revision},`;
+  `${type} of ${stream}`.replaceAll(/\p{C}/gu, '\uFFFD') + `, revision ${revision},`;
 
 export interface Finding {
   /** The position of the difference. */

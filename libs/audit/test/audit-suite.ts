@@ -98,6 +98,10 @@ function describeTampering(): void {
         (event) => ({ ...event, type: 'TenantPlanChanged' }),
         /^3: TenantPlanChanged of tenant-\S+, revision 1, is not what was signed$/,
       ],
+      [
+        (event) => ({ ...event, type: 'Tenant\u001B[2K\u009B', stream: 'tenant\u0007' }),
+        /^3: Tenant\uFFFD\[2K\uFFFD of tenant\uFFFD, revision 1, is not what was signed$/,
+      ],
       [(event) => ({ ...event, id: newId() }), /not what was signed/],
       [(event) => ({ ...event, version: event.version + 1 }), /not what was signed/],
       [(event) => ({ ...event, revision: 77 }), /revision 77, is not what was signed/],

@@ -19,6 +19,7 @@ import { withParts, type Parts } from './parts.ts';
 import { reportProgress } from './progress-line.ts';
 import { verifyAll } from './projections.ts';
 import { refusalOf, sealNow } from './seal.ts';
+import { printable } from './table.ts';
 import type { Terminal } from './terminal.ts';
 
 interface Range {
@@ -78,7 +79,7 @@ async function verifyEvents(
 /** Prints what in the schema is not of this release, and gives how much that is. */
 async function verifySchema({ pool }: Parts, terminal: Terminal): Promise<number> {
   const differences = await findSchemaDifferences(pool);
-  for (const difference of differences) terminal.print(`schema: ${difference}`);
+  for (const difference of differences) terminal.print(`schema: ${printable(difference)}`);
   return differences.length;
 }
 
