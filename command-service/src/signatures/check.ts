@@ -1,12 +1,14 @@
-import { signedEventTypes, streams, TenantSigned, type Statement } from '@token-vault/contracts';
+import { signedEventTypes, streams, TenantSigned } from '@token-vault/contracts';
 import { isErased, type KeyRing, type TenantHashes } from '@token-vault/crypto';
 import {
   comparePositions,
+  noRevision,
   type EventStore,
   type RecordedEvent,
   type StoredEvent,
 } from '@token-vault/event-store';
-import { signedKinds, tenantKind, type Fold, type SignedKind } from './folds.ts';
+import { signedKinds, tenantKind, type SignedKind } from './folds.ts';
+import { isGenuine, textOf } from './genuine.ts';
 import { beginningOf, decoded, Histories, learn, type History } from './histories.ts';
 
 export interface SignatureSources {
@@ -31,26 +33,6 @@ interface Signed {
 /** Streams that are read at the same time. */
 const atOnce = 16;
 const endOfPositions = 2n ** 64n;
-
-const textOf = (event: RecordedEvent): string | undefined => {
-  const { signature } = event.data as { readonly signature?: unknown };
-  return typeof signature === 'string' ? signature : undefined;
-};
-
-/** Data without the form of its type gives no statement. */
-function statementsOf(fold: Fold, event: RecordedEvent): readonly Statement[] {
-  try {
-    return fold.statementsAfter(event);
-  } catch {
-    return [];
-  }
-}
-
-function isGenuine({ event, hashes }: Pick<Signed, 'event' | 'hashes'>, fold: Fold): boolean {
-  const signature = textOf(event);
-  if (signature === undefined) return false;
-  return statementsOf(fold, event).some((statement) => hashes.matches(statement, signature));
-}
 
 /** Sessions that were opened without a signature by a release before version 3 are authorised by none since. */
 const isUnsignedOpening = ({ type, version }: StoredEvent): boolean =>
@@ -92,9 +74,10 @@ class SignatureCheck {
       const { tenant_id: tenantId } = event.metadata;
       if (!byTenant.has(tenantId)) byTenant.set(tenantId, await this.#hashesOf(tenantId));
       const hashes = byTenant.get(tenantId);
-      if (!hashes || isGenuine({ event, hashes }, kind.begin())) continue;
+      if (!hashes || isGenuine(event, hashes, kind.begin())) continue;
       const others = byStream.get(stored.stream) ?? [];
-      byStream.set(stored.stream, [...others, { stored, event, kind, hashes }]);
+      others.push({ stored, event, kind, hashes });
+      byStream.set(stored.stream, others);
     }
     found.push(...(await this.#checkStreams([...byStream.values()])));
     return found.toSorted((one, other) => comparePositions(one.event.position, other.event.position));
@@ -121,7 +104,7 @@ class SignatureCheck {
   }
 
   async #problemOf(signed: Signed, history: History): Promise<string | undefined> {
-    if (isGenuine(signed, history.fold)) return undefined;
+    if (isGenuine(signed.event, signed.hashes, history.fold)) return undefined;
     if (textOf(signed.event) !== undefined)
       return history.fold.isComplete ? 'has a signature that the vault did not make' : undefined;
     return (await this.#isOfOlderRelease(signed, history)) ? undefined : 'is not signed';
@@ -133,9 +116,9 @@ class SignatureCheck {
     if (kind.since === 'the start') return false;
     if (isUnsignedOpening(stored) || (kind.since === 'late' && hashes.acceptsUnsigned)) return true;
     if (history.hasSignature) return false;
-    return (
-      BigInt(stored.position) <= (await this.#lastUnsigned(signed)) || this.#isSignedLater(signed, history)
-    );
+    if (BigInt(stored.position) <= (await this.#lastUnsigned(signed))) return true;
+    history.signedAt ??= await this.#firstSigned(signed, history);
+    return stored.revision < history.signedAt;
   }
 
   /** The place of the event by which the upgrade signed the tenant. A process of the older release may have written events since. */
@@ -147,7 +130,7 @@ class SignatureCheck {
     let until = hashes.acceptsUnsigned ? endOfPositions : 0n;
     for await (const stored of this.#sources.store.readStoredStream(streams.tenant(tenantId))) {
       const each = decoded(stored);
-      if (each && isGenuine({ event: each, hashes }, history.fold)) {
+      if (each && isGenuine(each, hashes, history.fold)) {
         until = each.type === TenantSigned.type ? BigInt(stored.position) : 0n;
         break;
       }
@@ -157,18 +140,19 @@ class SignatureCheck {
     return until;
   }
 
-  async #isSignedLater(
+  /** The revision of the first later event of the stream that the vault signed. */
+  async #firstSigned(
     { stored: { stream, revision }, event, hashes }: Signed,
     { fold, next }: History,
-  ): Promise<boolean> {
+  ): Promise<number> {
     const later: History = { fold: fold.copy(), next, hasSignature: false };
     learn(later, event, revision);
     for await (const stored of this.#sources.store.readStoredStream(stream, { from: revision + 1 })) {
       const each = decoded(stored);
-      if (each && isGenuine({ event: each, hashes }, later.fold)) return true;
+      if (each && isGenuine(each, hashes, later.fold)) return stored.revision;
       learn(later, each, stored.revision);
     }
-    return false;
+    return noRevision;
   }
 }
 

@@ -15,6 +15,11 @@ export interface History {
   next: number;
   /** One of them carries a signature. */
   hasSignature: boolean;
+  /**
+   * The revision of the first event behind them that the vault signed, `noRevision` when there is none. Unset until it is asked for: the rest of
+   * the stream is read once for all its events without a signature, which an attacker may have planted by the thousand.
+   */
+  signedAt?: number;
 }
 
 export const beginningOf = ({ begin }: SignedKind): History => ({

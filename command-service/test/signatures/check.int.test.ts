@@ -14,7 +14,7 @@ import {
   type EventName,
   type VaultEventType,
 } from '@token-vault/contracts';
-import { startPosition, type StoredEvent } from '@token-vault/event-store';
+import { startPosition, type EventStore, type StoredEvent } from '@token-vault/event-store';
 import { createRequestContext } from '@token-vault/operations';
 import { expect, it } from 'vitest';
 import { createSignatureCheck } from '../../src/index.ts';
@@ -58,12 +58,12 @@ async function forge(id: string, change: object): Promise<void> {
 }
 
 /** Of the tenant: each event that does not check. */
-async function problems(): Promise<string[]> {
-  const { log: store, keyRing, principal } = vault;
+async function problems(store: Pick<EventStore, 'readStoredStream'> = vault.log): Promise<string[]> {
+  const { log, keyRing, principal } = vault;
   const check = createSignatureCheck({ store, keyRing });
   const own = ({ metadata }: StoredEvent) => metadata.includes(principal.tenant.id);
   const found: string[] = [];
-  for await (const events of store.readStored(startPosition))
+  for await (const events of log.readStored(startPosition))
     for (const { event, problem } of await check(events.filter(own)))
       found.push(`${event.type} ${event.revision} ${problem}`);
   return found;
@@ -198,4 +198,19 @@ it('events of an older release check once the upgrade has signed their state, th
     signature: undefined,
   });
   expect(await problems()).toEqual([`ApplicationUpdated 3 ${notSigned}`, `TokenCreated 0 ${notSigned}`]);
+});
+
+it('a stream of planted events is read once, not once for each of them', async () => {
+  const many = 60;
+  for (let each = 0; each < many; each += 1)
+    await append(ownStream('many'), TokenCvcPurged, { token_id: 'many', token_type: 'card', key_ids: [] });
+  let read = 0;
+  async function* readStoredStream(...range: Parameters<EventStore['readStoredStream']>) {
+    for await (const event of vault.log.readStoredStream(...range)) {
+      if (event.stream === ownStream('many')) read += 1;
+      yield event;
+    }
+  }
+  expect(await problems({ readStoredStream })).toHaveLength(many);
+  expect(read).toBeLessThan(2 * many);
 });

@@ -1,0 +1,25 @@
+import type { Statement } from '@token-vault/contracts';
+import type { TenantHashes } from '@token-vault/crypto';
+import type { RecordedEvent } from '@token-vault/event-store';
+import type { Fold } from './folds.ts';
+
+export const textOf = (event: RecordedEvent): string | undefined => {
+  const { signature } = event.data as { readonly signature?: unknown };
+  return typeof signature === 'string' ? signature : undefined;
+};
+
+/** Data without the form of its type gives no statement. */
+function statementsOf(fold: Fold, event: RecordedEvent): readonly Statement[] {
+  try {
+    return fold.statementsAfter(event);
+  } catch {
+    return [];
+  }
+}
+
+/** Whether the vault signed the event, behind the events that the fold has. */
+export function isGenuine(event: RecordedEvent, hashes: TenantHashes, fold: Fold): boolean {
+  const signature = textOf(event);
+  if (signature === undefined) return false;
+  return statementsOf(fold, event).some((statement) => hashes.matches(statement, signature));
+}
