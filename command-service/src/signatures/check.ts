@@ -7,9 +7,9 @@ import {
   type RecordedEvent,
   type StoredEvent,
 } from '@token-vault/event-store';
-import { signedKinds, tenantKind, type SignedKind } from './folds.ts';
+import { creations, signedKinds, tenantKind, type SignedKind } from './folds.ts';
 import { isGenuine, textOf } from './genuine.ts';
-import { beginningOf, decoded, Histories, learn, type History } from './histories.ts';
+import { beginningOf, decoded, Histories, learn, type History, type Vouched } from './histories.ts';
 
 export interface SignatureSources {
   readonly store: Pick<EventStore, 'readStoredStream'>;
@@ -110,15 +110,15 @@ class SignatureCheck {
     return (await this.#isOfOlderRelease(signed, history)) ? undefined : 'is not signed';
   }
 
-  /** Whether the readers believe the event without a signature, or believed it until a later event of its stream was signed. */
+  /** Whether the readers believe the event without a signature, or believed it until a later change of its entity was signed. */
   async #isOfOlderRelease(signed: Signed, history: History): Promise<boolean> {
     const { stored, kind, hashes } = signed;
     if (kind.since === 'the start') return false;
     if (isUnsignedOpening(stored) || (kind.since === 'late' && hashes.acceptsUnsigned)) return true;
     if (history.hasSignature) return false;
     if (BigInt(stored.position) <= (await this.#lastUnsigned(signed))) return true;
-    history.signedAt ??= await this.#firstSigned(signed, history);
-    return stored.revision < history.signedAt;
+    const { from, before } = (history.vouched ??= await this.#vouched(signed, history));
+    return from <= stored.revision && stored.revision < before;
   }
 
   /** The place of the event by which the upgrade signed the tenant. A process of the older release may have written events since. */
@@ -140,19 +140,24 @@ class SignatureCheck {
     return until;
   }
 
-  /** The revision of the first later event of the stream that the vault signed. */
-  async #firstSigned(
+  /**
+   * A signature vouches for the state that it goes on from, which the vault believed when it signed. That of a creation says nothing of what
+   * was before: the vault found the id free, and planted events may not have hindered it.
+   */
+  async #vouched(
     { stored: { stream, revision }, event, hashes }: Signed,
     { fold, next }: History,
-  ): Promise<number> {
+  ): Promise<Vouched> {
     const later: History = { fold: fold.copy(), next, hasSignature: false };
+    let from = creations.has(event.type) ? revision : 0;
     learn(later, event, revision);
     for await (const stored of this.#sources.store.readStoredStream(stream, { from: revision + 1 })) {
       const each = decoded(stored);
-      if (each && isGenuine(each, hashes, later.fold)) return stored.revision;
+      if (each && creations.has(each.type)) from = stored.revision;
+      if (each && isGenuine(each, hashes, later.fold)) return { from, before: stored.revision };
       learn(later, each, stored.revision);
     }
-    return noRevision;
+    return { from, before: noRevision };
   }
 }
 

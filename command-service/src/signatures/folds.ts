@@ -1,15 +1,22 @@
 import {
+  ApplicationCreated,
   applicationEvents,
   consoleSessionEvents,
+  ConsoleSessionOpened,
   invocationEvents,
   ownTokenEvents,
   ProxyCreated,
   ProxyKeyAdded,
   ProxyKeyDeleted,
   ProxyUpdated,
+  ReactorCreated,
   reactorEvents,
+  ReactorInvoked,
   sessionEvents,
+  SessionOpened,
+  TenantCreated,
   tenantEvents,
+  TokenCreated,
   type Statement,
 } from '@token-vault/contracts';
 import type { Evolve, RecordedEvent } from '@token-vault/event-store';
@@ -146,4 +153,18 @@ const kinds: readonly [readonly { readonly type: string }[], SignedKind][] = [
 /** By the type of an event. */
 export const signedKinds: ReadonlyMap<string, SignedKind> = new Map(
   kinds.flatMap(([events, kind]) => events.map(({ type }) => [type, kind] as const)),
+);
+
+/** The types of the events with which an entity begins. A token's id may be used again: then its stream has several. */
+export const creations: ReadonlySet<string> = new Set(
+  [
+    ApplicationCreated,
+    SessionOpened,
+    ConsoleSessionOpened,
+    TenantCreated,
+    TokenCreated,
+    ReactorCreated,
+    ProxyCreated,
+    ReactorInvoked,
+  ].map(({ type }) => type),
 );

@@ -8,6 +8,13 @@ import {
 import type { EventStore, RecordedEvent, StoredEvent } from '@token-vault/event-store';
 import type { Fold, SignedKind } from './folds.ts';
 
+/** The revisions of the events for which the first signature of their stream vouches. */
+export interface Vouched {
+  readonly from: number;
+  /** That of the signature itself. `noRevision` when it vouches for none. */
+  readonly before: number;
+}
+
 /** The events of a stream before one of them. */
 export interface History {
   readonly fold: Fold;
@@ -16,10 +23,10 @@ export interface History {
   /** One of them carries a signature. */
   hasSignature: boolean;
   /**
-   * The revision of the first event behind them that the vault signed, `noRevision` when there is none. Unset until it is asked for: the rest of
-   * the stream is read once for all its events without a signature, which an attacker may have planted by the thousand.
+   * Unset until it is asked for: the rest of the stream is read once for all its events without a signature, which an attacker may have planted
+   * by the thousand.
    */
-  signedAt?: number;
+  vouched?: Vouched;
 }
 
 export const beginningOf = ({ begin }: SignedKind): History => ({

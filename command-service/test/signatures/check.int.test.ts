@@ -8,6 +8,7 @@ import {
   tenantStatement,
   TokenCreated,
   TokenCvcPurged,
+  TokenDeleted,
   TokenSigned,
   TokenUpdated,
   applicationStatement,
@@ -198,6 +199,24 @@ it('events of an older release check once the upgrade has signed their state, th
     signature: undefined,
   });
   expect(await problems()).toEqual([`ApplicationUpdated 3 ${notSigned}`, `TokenCreated 0 ${notSigned}`]);
+});
+
+it('events without a signature are named also before an honest creation of the same token, and before what follows it', async () => {
+  await vault.create({ id: 'other', type: 'token', data: 'S' });
+  const [created] = await vault.events(ownStream('other'));
+  const life = { token_id: 'tok', token_type: 'token', key_ids: [] };
+  const content = { ...created?.data, token_id: 'tok', signature: undefined };
+  await append(ownStream('tok'), TokenCvcPurged, life);
+  await append(ownStream('tok'), TokenUpdated, content);
+  await append(ownStream('tok'), TokenCreated, content);
+  await append(ownStream('tok'), TokenDeleted, life);
+  await vault.create({ id: 'tok', type: 'token', data: 'S' });
+  await vault.update('tok', { metadata: { a: 'b' } });
+  expect(await problems()).toEqual([
+    `TokenCvcPurged 0 ${notSigned}`,
+    `TokenUpdated 1 ${notSigned}`,
+    `TokenCreated 2 ${notSigned}`,
+  ]);
 });
 
 it('a stream of planted events is read once, not once for each of them', async () => {
