@@ -28,6 +28,7 @@ export * from './read-models/index.ts';
 export * from './statements.ts';
 export * from './secret.ts';
 export * from './session-statements.ts';
+export * from './token-statements.ts';
 export * from './streams.ts';
 export * from './text.ts';
 export * from './token-identity.ts';

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { ExpressionsBusyError, type Token } from '@token-vault/contracts';
 import {
   createExpressions,
@@ -86,37 +85,12 @@ describe('a search of data in rows that an attacker changed', () => {
 
   it('finds nothing by the hash of a token of others beside his own, and counts a miss', async () => {
     await write(copiesHash);
-    const free = principalOf(tenantId, { rules: thief().rules });
     for (const query of queries)
-      for (const paging of pages) expect(await search(query, free, paging), query).toBe(0);
-    expect(await search('NOT data:7319', free)).toBe(await search('NOT data:7318', free));
+      for (const paging of pages) expect(await search(query, free(), paging), query).toBe(0);
+    expect(await search('NOT data:7319', free())).toBe(await search('NOT data:7318', free()));
     const principal = thief();
     for (let n = 0; n < 3; n += 1) expect(await search('data:7319', principal)).toBe(0);
     await expect(search('data:7319', principal)).rejects.toMatchObject({ code: 'rate_limited' });
-  });
-
-  it('leaves out a token whose expression gives another value by now, or none', async () => {
-    for (const [token_id, expression] of [
-      ['later', "{{ 'now' | date: '%s' }}"],
-      ['broken', '{{ data.pin | to_number }}'],
-    ] as const)
-      await vault.token(tenantId, {
-        token_id,
-        data: { pin: 'x1' },
-        search_indexes: [expression],
-        indexed: ['2222'],
-        mask: { pin: '****' },
-        containers: ['/low/'],
-      });
-    await vault.settle();
-    expect(await search('data:2222')).toBe(0);
-    expect(await search('data:2222 OR id:later')).toBe(1);
-  });
-
-  it('finds nothing by a hash beside a token whose key is gone', async () => {
-    await write(copiesHash);
-    await vault.keyRing.destroyKeysOfEntity(tenantId, 'token:own');
-    expect(await search('data:7319', thief(), { size: 0 })).toBe(0);
   });
 
   it('still finds what nobody changed', async () => {
@@ -126,55 +100,88 @@ describe('a search of data in rows that an attacker changed', () => {
   });
 });
 
+/** Its value differs at each evaluation. */
+const late = "{{ 'now' | date: '%s' }}";
+/** A worker evaluates it. */
+const complex = '{% if true %}{{ data }}{% endif %}';
+const token = (token_id: string, index: string, { pin = '6789', isOld = false } = {}) =>
+  vault.token(tenantId, {
+    token_id,
+    data: pin,
+    search_indexes: [index],
+    indexed: [pin],
+    hasSignedIndexes: !isOld,
+    containers: ['/low/'],
+  });
+/** Without a limit of misses. */
+const free = () => principalOf(tenantId, { rules: thief().rules });
+
 describe('a search of data whose matches other callers made', () => {
-  /** Needs a worker, and gives another value than was indexed. */
-  const late = "{{ 'now' | date: '%s' }}";
-  const complex = '{% if true %}{{ data }}{% endif %}';
-  const token = (token_id: string, index: string, pin = '6789', by?: string) =>
-    vault.token(tenantId, {
-      ...(by && { by }),
-      token_id,
-      data: pin,
-      search_indexes: [index],
-      indexed: [pin],
-      containers: ['/low/'],
-    });
-  const lateTokens = async () => {
-    for (let n = 0; n < 20; n += 1) await token(`000-late-${n}`, late);
-  };
   const queries = ['data:6789', 'data:6789 OR data:guess', 'NOT data:guess AND data:6789'];
 
-  it('finds a token with a plain index, behind any number that do not give the value', async () => {
-    await lateTokens();
-    await token('honest', "{{ data | remove: '-' }}");
+  it('evaluates no expression, whatever the indexes of its matches', async () => {
+    for (let n = 0; n < 20; n += 1) await token(`late-${n}`, late);
+    await token('slow', complex);
     await vault.settle();
-    jobMs = limits.requestMs;
+    isBusy = true;
     const principal = thief();
-    // No hit is a miss.
-    for (let n = 0; n < 4; n += 1) expect(await search('data:6789', principal)).toBe(21);
-    expect(await search('id:honest AND NOT data:6789')).toBe(0);
+    for (const query of [...queries, 'data:6789']) expect(await search(query, principal)).toBe(21);
+    expect(await search('id:slow AND NOT data:6789')).toBe(0);
     expect(jobs).toBe(0);
   });
 
-  it('finds a token of another maker with any index', async () => {
-    await lateTokens();
-    await token('honest', complex, '6789', randomUUID());
+  it('believes signed hashes of the present data and expressions of a token alone', async () => {
+    await token('signed', '{{ data }}');
+    await token('other', '{{ data }}', { pin: '2222' });
     await vault.settle();
-    expect(await search('data:6789')).toBe(21);
+    const takes = (column: string) =>
+      `update token set index_signature = (select ${column} from token where tenant_id = $1 and id = 'other')
+       where tenant_id = $1 and id = 'signed'`;
+    for (const column of ['index_signature', 'signature']) {
+      await write(takes(column));
+      expect(await search('data:6789', free()), column).toBe(0);
+    }
+    expect(await search('data:2222', free())).toBe(1);
+  });
+});
+
+describe('a search of data that finds tokens of a release which did not sign their hashes', () => {
+  it('finds those whose data gives the value', async () => {
+    await token('old', complex, { isOld: true });
+    await vault.settle();
+    expect(await search('data:6789')).toBe(1);
+    expect(await search('id:old AND NOT data:6789')).toBe(0);
   });
 
-  it('finds nothing when no token gives the value, and is answered', async () => {
-    await lateTokens();
+  it('tries signed ones first', async () => {
+    await token('000-old', late, { isOld: true });
+    await token('signed', late);
     await vault.settle();
-    const free = principalOf(tenantId, { rules: thief().rules });
-    for (const query of queries) expect(await search(query, free), query).toBe(0);
-    expect(await search('data:6789 OR id:own', free)).toBe(1);
-    expect(await search('id:own AND NOT data:6789', free)).toBe(1);
+    expect(await search('data:6789')).toBe(2);
+    expect(jobs).toBe(0);
+  });
+
+  it('finds none whose expression gives another value by now, or none, or whose key is gone', async () => {
+    await token('late', late, { isOld: true });
+    await token('broken', '{{ data.pin | to_number }}', { pin: '2222', isOld: true });
+    await token('gone', '{{ data }}', { pin: '3333', isOld: true });
+    await vault.settle();
+    await vault.keyRing.destroyKeysOfEntity(tenantId, 'token:gone');
+    for (const pin of ['6789', '2222', '3333']) expect(await search(`data:${pin}`, free()), pin).toBe(0);
+    expect(await search('data:6789 OR id:own', free())).toBe(1);
+    expect(await search('id:own AND NOT data:6789', free())).toBe(1);
+  });
+
+  it('finds none by a hash that was planted, also when the signature was taken away', async () => {
+    await write(copiesHash);
+    await write(`update token set index_signature = null where tenant_id = $1 and id = 'own'`);
+    expect(await search('data:7319', free())).toBe(0);
+    expect(await search('data:1111', free())).toBe(1);
   });
 
   it('keeps the workers busy for no longer than one request may', async () => {
     const pins = Array.from({ length: 20 }, (_, n) => `pin-${n}`);
-    for (const pin of pins) await token(`slow-${pin}`, complex, pin);
+    for (const pin of pins) await token(`slow-${pin}`, complex, { pin, isOld: true });
     await vault.settle();
     jobMs = limits.jobMs;
     const query = pins.map((pin) => `data:${pin}`).join(' OR ');
@@ -183,7 +190,7 @@ describe('a search of data whose matches other callers made', () => {
   });
 
   it('gives its tries back when it is 503', async () => {
-    await token('complex', complex);
+    await token('complex', complex, { isOld: true });
     await vault.settle();
     const principal = thief();
     isBusy = true;

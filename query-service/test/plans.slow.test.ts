@@ -14,7 +14,6 @@ import {
 } from '../src/tokens/queries.ts';
 import { searchCondition, type Searched } from '../src/tokens/search/conditions.ts';
 import { findMatches } from '../src/tokens/search/matches.ts';
-import { dataTermsOf } from '../src/tokens/search/data-terms.ts';
 import { parseQuery } from '../src/tokens/search/parser.ts';
 import { findTold } from '../src/tokens/search/told.ts';
 import { setUpVault, type Vault } from './vault.ts';
@@ -78,14 +77,8 @@ const search = (query: string) => (pool: Pool) =>
 const again = (query: string) => (pool: Pool) =>
   findAmong(pool, scope, searchCondition(parseQuery(query), searched), ['a', 'b']);
 const told = (query: string) => (pool: Pool) => findTold(pool, scope, parseQuery(query), searched);
-const matches = (text: string) => (pool: Pool) => {
-  const query = parseQuery(text);
-  const tried = [{ id: 'a', created_by: 'b' }];
-  return findMatches({ reader: pool, scope, searched }, query, {
-    hashes: dataTermsOf(query, searched),
-    tried,
-  });
-};
+const matches = (query: string) => (pool: Pool) =>
+  findMatches({ reader: pool, scope, searched }, parseQuery(query));
 const logs = (chosen: LogFilters) => (pool: Pool) => listLogs(pool, tenantId, chosen, page);
 
 describe('no table is read from end to end', () => {

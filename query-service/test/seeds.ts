@@ -12,6 +12,7 @@ import {
   tenantStatement,
   TokenCreated,
   TokenDeleted,
+  searchIndexStatementOf,
   tokenStatementOf,
   type DataOf,
   type Json,
@@ -30,6 +31,8 @@ export type TokenSeed = Partial<Omit<DataOf<'TokenCreated'>, 'data' | 'cvc'>> & 
   readonly cvc?: string;
   /** The values of the search indexes, each an expression of literal text. */
   readonly indexed?: readonly string[];
+  /** False as for a token of a release that did not sign the hashes of search indexes. */
+  readonly hasSignedIndexes?: boolean;
   /** The application that creates the token, by default `maker`. */
   readonly by?: string;
 };
@@ -98,7 +101,7 @@ function createTokenSeeds(
 ): Pick<Seeds, 'token' | 'deleteToken'> {
   return {
     async token(tenantId, seed = {}) {
-      const { data = 'plain text', cvc, indexed, by = maker, ...content } = seed;
+      const { data = 'plain text', cvc, indexed, hasSignedIndexes = true, by = maker, ...content } = seed;
       const id = content.token_id ?? randomUUID();
       const entity = `token:${id}`;
       const hashes = await keyRing.hashes(tenantId);
@@ -117,9 +120,17 @@ function createTokenSeeds(
       const made = { createdBy: by, createdAt: clock.now().toISOString() };
       const token = { id, type: sealedContent.token_type, content: sealedContent, ...made };
       const signature = hashes.sign(tokenStatementOf(token), 0);
+      const indexes = hasSignedIndexes && searchIndexStatementOf(id, sealedContent);
+      const index_signature = indexes ? hashes.sign(indexes, 0) : undefined;
       const stream = streams.token(tenantId, id);
       const principal = principalOf(tenantId, { applicationId: by });
-      await append(tenantId, stream, TokenCreated, { ...sealedContent, signature }, principal);
+      await append(
+        tenantId,
+        stream,
+        TokenCreated,
+        { ...sealedContent, signature, index_signature },
+        principal,
+      );
       return id;
     },
 

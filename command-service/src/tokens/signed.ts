@@ -1,6 +1,7 @@
 import type { TenantContext } from '@token-vault/access';
 import {
   AlteredRecordError,
+  searchIndexStatementOf,
   signedEventTypes,
   tokenStatementOf,
   type VaultEvent,
@@ -27,6 +28,14 @@ function isGenuine(details: TokenDetails, hashes: TenantHashes): boolean {
   return true;
 }
 
+/** Searches believe the keyed hashes of a token by this signature, and need not evaluate its expressions again. */
+function withSignedIndexes(event: VaultEvent, revision: number, hashes: TenantHashes): VaultEvent {
+  if (event.type !== 'TokenCreated' && event.type !== 'TokenUpdated') return event;
+  const statement = searchIndexStatementOf(event.data.token_id, event.data);
+  if (!statement) return event;
+  return { ...event, data: { ...event.data, index_signature: hashes.sign(statement, revision) } };
+}
+
 /**
  * The events with signatures, for an append after `before`. When `before` is left out, the stream is new. An altered token is not signed, because a
  * signature would make it genuine. Its cvc is purged all the same, by an event without a signature. @throws AlteredRecordError,
@@ -50,7 +59,10 @@ export async function signTokenEvents(
       if (isPurge) return [...events];
       throw new AlteredRecordError('token');
     }
-    return signEvents(events, before, { evolve, signer: tokenSigner, hashes });
+    const indexed = events.map((event, index) =>
+      withSignedIndexes(event, before.revision + 1 + index, hashes),
+    );
+    return signEvents(indexed, before, { evolve, signer: tokenSigner, hashes });
   } catch (error) {
     // The cvc of a deleted tenant's token is purged, too. Its keys may also have been taken away for a moment: then the token is refused from now on,
     // because it has no signature. Before all records are signed such a token is believed, but there an attacker needs no purge to plant one.

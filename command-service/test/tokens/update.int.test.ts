@@ -1,3 +1,4 @@
+import { searchIndexStatementOf, type TokenContent } from '@token-vault/contracts';
 import { describe, expect, it } from 'vitest';
 import { anyone, card, refusal, useVault, type TestVault } from './vault.ts';
 
@@ -86,7 +87,11 @@ describe('an update', () => {
     await vault.update('tok', {});
     expect(await vault.stored('tok')).toEqual({
       ...before,
-      content: { ...before?.content, signature: expect.any(String) as unknown },
+      content: {
+        ...before?.content,
+        signature: expect.any(String) as unknown,
+        index_signature: expect.any(String) as unknown,
+      },
       modifiedBy: 'app',
       modifiedAt: '2030-01-01T00:00:00.000Z',
     });
@@ -99,6 +104,27 @@ describe('an update', () => {
     const after = (await vault.stored('tok'))?.content;
     expect(after?.fingerprint).not.toBe(before?.fingerprint);
     expect(after?.index_hashes).not.toEqual(before?.index_hashes);
+  });
+
+  it('signs the hashes of the search indexes anew, for the data and the expressions that they are made of', async () => {
+    const hashes = await vault.keyRing.hashes(vault.principal.tenant.id);
+    const contentOf = async () => (await vault.stored('tok'))?.content ?? expect.fail('no token');
+    const isSigned = (content: TokenContent, signature = content.index_signature) =>
+      hashes.isSigned(searchIndexStatementOf('tok', content) ?? expect.fail('no hashes'), signature);
+    await create({ search_indexes: ['{{ data.a }}', '{{ data.b.c }}'] });
+    let before = await contentOf();
+    expect(isSigned(before)).toBe(true);
+    expect(isSigned({ ...before, index_hashes: before.index_hashes?.slice(1) })).toBe(false);
+    // The second leaves the values of the indexes as they are.
+    for (const patch of [{ data: { a: 2 } }, { data: { a: 2 } }, { search_indexes: ['{{ data.a }}'] }]) {
+      await vault.update('tok', patch);
+      const after = await contentOf();
+      expect(isSigned(after)).toBe(true);
+      expect(isSigned(after, before.index_signature)).toBe(false);
+      before = after;
+    }
+    await vault.update('tok', { search_indexes: [] });
+    expect((await contentOf()).index_signature).toBeUndefined();
   });
 
   it.each<[string, object, string]>([

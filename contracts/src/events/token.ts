@@ -22,6 +22,8 @@ const content = {
   search_indexes: z.array(z.string()).optional(),
   /** Keyed hashes of the values of the search indexes. */
   index_hashes: z.array(z.string()).optional(),
+  /** Signs `index_hashes`. Absent when there are none, and in events of a release that did not sign them (ADR 20). */
+  index_signature: signature,
   fingerprint: z.string().optional(),
   fingerprint_expression: z.string().optional(),
   deduplicate_token: z.boolean().optional(),

@@ -22,6 +22,8 @@ export const tokenTables = {
     // Signed with the rest.
     set_without_sight: 'text',
     signature: 'text',
+    // Of the rows in `token_search_index`.
+    index_signature: 'text',
     seq: 'bigint not null',
     // The order among the changes of one transaction, which share `seq`.
     ordinal: 'integer not null',

@@ -20,6 +20,7 @@ function contentColumns(content: TokenContent): Row {
     expires_at_text: content.expires_at ?? null,
     set_without_sight: asText(content.set_without_sight),
     signature: content.signature ?? null,
+    index_signature: content.index_signature ?? null,
   };
 }
 
@@ -50,7 +51,7 @@ const removal = (tenantId: string, tokenId: string): SqlOp[] => [
 /** Sealed tokens, the values they are found by, and the number of tokens of each container and type. */
 export const tokens: Projection<'tokens'> = {
   name: 'tokens',
-  version: 5,
+  version: 6,
   tables: [
     {
       ...tableOf('tokens', 'token'),
