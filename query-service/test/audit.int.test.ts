@@ -1,4 +1,4 @@
-import { sealLog } from '@token-vault/audit';
+import { sealLog, type CheckSignatures } from '@token-vault/audit';
 import {
   ConflictError,
   NotFoundError,
@@ -7,7 +7,9 @@ import {
   type LogVerification,
 } from '@token-vault/contracts';
 import { silentLogger } from '@token-vault/observability';
+import { createAuditTrail, createRequestContext } from '@token-vault/operations';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createAuditHandlers } from '../src/audit/routes.ts';
 import { managerOf } from './principals.ts';
 import { recorded, setUpVault, type Vault } from './vault.ts';
 
@@ -61,6 +63,19 @@ describe('a verification of the log', () => {
     expect(rest).toMatchObject({ findings: [], checkpoints: 1, signed_at: clock.now().toISOString() });
     expect(await verify()).toMatchObject({ events, unsigned_events: 1 });
     expect((await verify({}, other)).events).toBeLessThan(events);
+  });
+
+  it('says how many findings it leaves out, and nothing of this where it has all', async () => {
+    expect((await verify()).more_findings).toBeUndefined();
+    const { pool, store, keyRing } = vault;
+    const audit = createAuditTrail(store);
+    const falseSignatures: CheckSignatures = (events) =>
+      Promise.resolve(Array(1_007).fill({ event: events[0], problem: 'is not signed' }));
+    const handlers = createAuditHandlers({ pool, store, keyRing, audit, signatureCheck: () => falseSignatures }); // prettier-ignore
+    const context = createRequestContext({ principal: managerOf(tenantId), traceId: 't', now: vault.clock.now() }); // prettier-ignore
+    const { body } = await handlers.verifyLog({ params: undefined, query: {}, body: undefined }, context);
+    expect((body as LogVerification).findings).toHaveLength(1_000);
+    expect(body).toMatchObject({ more_findings: 7 });
   });
 
   it('continues only from a cursor of this log', async () => {

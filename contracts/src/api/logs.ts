@@ -94,6 +94,8 @@ export const verifyLogQuery = z.object({
 export const logVerification = z.object({
   /** Differences from the signed checkpoints, by position in the log; 1,000 at most. */
   findings: z.array(z.object({ position: z.string(), problem: z.string() })),
+  /** How many further differences this part found; absent when `findings` has all. */
+  more_findings: z.int().optional(),
   /** Number of events of the tenant that were compared with signed checkpoints. */
   events: z.int(),
   checkpoints: z.int(),

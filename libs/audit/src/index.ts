@@ -7,6 +7,7 @@ export {
 export { readCheckpoints, writeCheckpoints } from './checkpoints-file.ts';
 export { auditPublicKey } from './signature.ts';
 export { exportAudit, type ExportFormat } from './export.ts';
+export { countFindings } from './findings.ts';
 export { sealLogOnce, startSealer } from './seal-regularly.ts';
 export { sealLog } from './sealer.ts';
 export type { CheckSignatures } from './signatures.ts';

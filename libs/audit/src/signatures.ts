@@ -1,21 +1,21 @@
 import { signedEventTypes } from '@token-vault/contracts';
 import type { StoredEvent } from '@token-vault/event-store';
 import { nameOf, type Finding } from './compare.ts';
+import { Findings } from './findings.ts';
 import type { Covered } from './stretch.ts';
+import { tenantOf } from './tenant-of.ts';
 
 /** Gives the events of signed types whose signature does not check, and why. It holds what it needs for one verification. */
 export type CheckSignatures = (
   events: readonly StoredEvent[],
 ) => Promise<readonly { readonly event: StoredEvent; readonly problem: string }[]>;
 
-type Place = Omit<Finding, 'tenantId'>;
-
 /** The signatures of the events that a verification has read. The checkpoints do not tell of a planted event that the vault has sealed since. */
 export class ReadSignatures {
   readonly #check: CheckSignatures;
   #read: StoredEvent[] = [];
   /** Each with the name of its event. */
-  readonly #found: (Place & { readonly name: string; readonly event: StoredEvent })[] = [];
+  readonly #found = new Findings<Finding & { readonly name: string }>();
 
   constructor(check: CheckSignatures) {
     this.#check = check;
@@ -33,13 +33,19 @@ export class ReadSignatures {
     this.#read = [];
     for (const { event, problem } of await this.#check(events)) {
       const name = nameOf(event);
-      this.#found.push({ position: event.position, problem: `${name} ${problem}`, name, event });
+      const { position } = event;
+      this.#found.add({ position, tenantId: tenantOf(event) ?? '-', problem: `${name} ${problem}`, name });
     }
   }
 
+  /** The number of those that are not kept. */
+  get more(): number {
+    return this.#found.more;
+  }
+
   /** Those of events that `findings` do not name already. */
-  notAmong(findings: readonly Place[]): readonly (Place & { readonly event: StoredEvent })[] {
+  notAmong(findings: readonly Omit<Finding, 'tenantId'>[]): readonly Finding[] {
     const named = new Map(findings.map(({ position, problem }) => [position, problem]));
-    return this.#found.filter(({ position, name }) => !named.get(position)?.startsWith(name));
+    return this.#found.kept.filter(({ position, name }) => !named.get(position)?.startsWith(name));
   }
 }

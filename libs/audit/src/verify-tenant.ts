@@ -3,6 +3,7 @@ import type { KeyRing } from '@token-vault/crypto';
 import { parsePosition, startPosition, type EventStore, type StoredEvent } from '@token-vault/event-store';
 import { checkpointOf, isSignedBy } from './checkpoint.ts';
 import { compareStretch, gapAtEndOf, gapOf, type Finding } from './compare.ts';
+import { Findings } from './findings.ts';
 import { parseJson } from './parse-json.ts';
 import { signerOf } from './signature.ts';
 import { ReadSignatures, type CheckSignatures } from './signatures.ts';
@@ -39,6 +40,8 @@ export interface TenantAuditOptions {
 
 export interface TenantAuditReport {
   readonly findings: readonly Omit<Finding, 'tenantId'>[];
+  /** The number of findings of this part that are not among them: only the first 1,000 are kept. */
+  readonly moreFindings: number;
   /** The number of events of the tenant that were compared with its checkpoints. */
   readonly events: number;
   readonly checkpoints: number;
@@ -57,7 +60,6 @@ export class UnknownVerifiedToError extends Error {
   readonly code = 'unknown_verified_to';
 }
 
-const mostFindings = 1_000;
 /** An event of a request that began before `until` may be stored after `until`, by at most this time. */
 const lateMs = 5 * 60 * 1000;
 
@@ -68,7 +70,7 @@ const occurredAt = ({ metadata }: StoredEvent): string | undefined => {
 
 /** One part of a pass over the chain of one tenant. Events of other tenants are skipped and not reported. */
 class TenantVerifier {
-  readonly findings: Omit<Finding, 'tenantId'>[] = [];
+  readonly findings = new Findings<Omit<Finding, 'tenantId'>>();
   events = 0;
   checkpoints = 0;
   unsigned = 0;
@@ -101,7 +103,7 @@ class TenantVerifier {
   }
 
   #report(position: string, problem: string): void {
-    if (this.findings.length < mostFindings) this.findings.push({ position, problem });
+    this.findings.add({ position, problem });
   }
 
   /** Finds the checkpoint that continues the chain. */
@@ -159,8 +161,9 @@ class TenantVerifier {
 
   async checkSignatures(): Promise<void> {
     await this.signatures.check();
-    for (const { position, problem } of this.signatures.notAmong(this.findings))
+    for (const { position, problem } of this.signatures.notAmong(this.findings.kept))
       this.#report(position, problem);
+    this.findings.more += this.signatures.more;
   }
 
   /** Ends the reading of the checkpoints. */
@@ -264,8 +267,9 @@ export async function verifyTenantAudit(options: TenantAuditOptions): Promise<Te
   } finally {
     await verifier.close();
   }
-  const { findings, events, checkpoints, unsigned, through, signedAt, next } = verifier;
-  return { findings, events, checkpoints, unsigned, through, signedAt, next };
+  const { events, checkpoints, unsigned, through, signedAt, next } = verifier;
+  const { kept: findings, more: moreFindings } = verifier.findings;
+  return { findings, moreFindings, events, checkpoints, unsigned, through, signedAt, next };
 }
 
 async function readUntilCut(

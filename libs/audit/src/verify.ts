@@ -10,6 +10,7 @@ import {
 } from '@token-vault/event-store';
 import { checkpointOf, isSignedBy, type Checkpoint } from './checkpoint.ts';
 import { gapAtEndOf, gapOf, nameOf, type Finding } from './compare.ts';
+import { Findings } from './findings.ts';
 import { findReplaced, KnownCheckpoints } from './known-checkpoints.ts';
 import { publicKeyOf } from './signature.ts';
 import { ReadSignatures, type CheckSignatures } from './signatures.ts';
@@ -42,6 +43,8 @@ export interface AuditOptions {
 
 export interface AuditReport {
   readonly findings: readonly Finding[];
+  /** The number of findings that are not among them: only the first 1,000 are kept. */
+  readonly moreFindings: number;
   readonly events: number;
   readonly checkpoints: number;
   /** Events after the last checkpoint of their tenant: they are not signed yet. */
@@ -54,9 +57,6 @@ export interface AuditReport {
   readonly last: KnownCheckpoints;
 }
 
-/** Maximum number of reported findings. A log that was rewritten differs at every event, and the first findings show the kind of the change. */
-const mostFindings = 1_000;
-
 /** The state of a tenant's chain at its last checkpoint, and the tenant's events since then. */
 interface TenantState extends ChainProgress {
   /** The position of the tenant's first event in this pass. */
@@ -66,7 +66,7 @@ interface TenantState extends ChainProgress {
 
 /** One pass over the log. Its memory is limited by the events between two checkpoints. */
 class Verifier {
-  readonly findings: Finding[] = [];
+  readonly findings = new Findings<Finding>();
   readonly withoutKeys = new Set<string>();
   events = 0;
   checkpoints = 0;
@@ -89,7 +89,7 @@ class Verifier {
   }
 
   #report(position: string, tenantId: string, problem: string): void {
-    if (this.findings.length < mostFindings) this.findings.push({ position, tenantId, problem });
+    this.findings.add({ position, tenantId, problem });
   }
 
   /** Begins at the end of the last stretch that does not go beyond `from`. */
@@ -216,8 +216,9 @@ class Verifier {
       if (hasKeys) this.#reportLeftOut(tenantId, pending);
       await this.#reportMissingKeys(tenantId, first);
     }
-    for (const { event, problem } of this.signatures.notAmong(this.findings))
-      this.#report(event.position, tenantOf(event) ?? '-', problem);
+    for (const { position, tenantId, problem } of this.signatures.notAmong(this.findings.kept))
+      this.#report(position, tenantId, problem);
+    this.findings.more += this.signatures.more;
     return unsealed;
   }
 
@@ -264,7 +265,9 @@ export async function verifyAudit(options: AuditOptions): Promise<AuditReport> {
   }
   const unsealed = await verifier.end(through);
   const { events, checkpoints, withoutKeys, after, last } = verifier;
-  const findings = [...verifier.findings];
+  const findings = [...verifier.findings.kept];
+  const { more: moreFindings } = verifier.findings;
   for (const each of known) findings.push(...(await findReplaced(store, each)));
-  return { findings, events, checkpoints, unsealed, withoutKeys: [...withoutKeys], after, through, last };
+  const counts = { moreFindings, events, checkpoints, unsealed };
+  return { findings, ...counts, withoutKeys: [...withoutKeys], after, through, last };
 }

@@ -1,7 +1,9 @@
 import { streams } from '@token-vault/contracts';
 import type { StoredEvent } from '@token-vault/event-store';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { countFindings } from '../src/findings.ts';
 import { sealLog } from '../src/sealer.ts';
+import type { CheckSignatures } from '../src/signatures.ts';
 import { verifyAudit } from '../src/verify.ts';
 import { UnknownVerifiedToError, verifyTenantAudit, type VerifiedTo } from '../src/verify-tenant.ts';
 import { openAuditLog, updateOf, type AuditLog, type LogKind } from './audit-log.ts';
@@ -100,6 +102,20 @@ describe.each<LogKind>(['Postgres', 'EventStoreDB'])('the log of one tenant in %
     expect(await part(undefined, 1_000, day(1))).toMatchObject({ events: 5, unsigned: 0, next: undefined });
     expect(await part(undefined, 1_000, day(5))).toMatchObject({ events: 5, unsigned: 1 });
     expect(await part(undefined, 1_000, day(0))).toMatchObject({ events: 3, unsigned: 0, next: undefined });
+  });
+
+  it('that has more findings than are kept is told with their number', async () => {
+    const checkSignatures: CheckSignatures = (events) =>
+      Promise.resolve(
+        events.flatMap((event) => Array.from({ length: 1_000 }, () => ({ event, problem: 'differs' }))),
+      );
+    const ofTenant = await verifyTenantAudit({ ...log, checkSignatures, tenantId: own, mostEvents: 1_000 });
+    expect(ofTenant.findings).toHaveLength(1_000);
+    expect(ofTenant.moreFindings).toBe(5_000);
+    await log.rewrite(whole.filter((_event, index) => index !== 12));
+    const ofAll = await verifyAudit({ ...log, checkSignatures });
+    expect(ofAll.findings).toHaveLength(1_000);
+    expect(countFindings(ofAll)).toBe(13_000 + (await verifyAudit(log)).findings.length);
   });
 
   it('is not verified from a cursor that no verification gave', async () => {

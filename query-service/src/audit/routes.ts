@@ -53,6 +53,7 @@ async function verify(options: TenantAuditOptions) {
 
 const presentPart = (report: Awaited<ReturnType<typeof verifyTenantAudit>>): LogVerification => ({
   findings: [...report.findings],
+  more_findings: report.moreFindings === 0 ? undefined : report.moreFindings,
   events: report.events,
   checkpoints: report.checkpoints,
   unsigned_events: report.unsigned,

@@ -3,7 +3,7 @@ import type { EventStore } from '@token-vault/event-store';
 import { systemClock } from '@token-vault/operations';
 import { rm } from 'node:fs/promises';
 import pg from 'pg';
-import { verifyAudit, type AuditReport } from '@token-vault/audit';
+import { countFindings, verifyAudit, type AuditReport } from '@token-vault/audit';
 import { createSignatureCheck } from '@token-vault/command-service';
 import {
   finishRestore,
@@ -243,7 +243,7 @@ async function verify(
   const [first] = audit.findings;
   if (first && !isDespiteFindings)
     throw new BackupError(
-      `the log of the backup was altered: ${audit.findings.length} findings, the first at position ${first.position}: ${first.problem}`,
+      `the log of the backup was altered: ${countFindings(audit)} findings, the first at position ${first.position}: ${first.problem}`,
     );
   return audit;
 }

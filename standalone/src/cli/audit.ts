@@ -5,6 +5,7 @@ import { parsePosition, type Position } from '@token-vault/event-store';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import {
   auditPublicKey,
+  countFindings,
   exportAudit,
   readCheckpoints,
   verifyAudit,
@@ -88,12 +89,13 @@ async function verify(parts: Parts, flags: VerifyFlags, terminal: Terminal): Pro
   const report = await verifyEvents(parts, flags, terminal);
   for (const { position: at, tenantId, problem } of report.findings)
     terminal.print(`position ${at}, tenant ${tenantId}: ${problem}`);
+  if (report.moreFindings > 0) terminal.print(`and ${report.moreFindings} more findings`);
   for (const tenantId of report.withoutKeys)
     terminal.note(
       `note: tenant ${tenantId} is deleted; its checkpoints are checked by the key they name themselves`,
     );
   if (report.findings.length > 0)
-    throw new CommandError(`the log was altered: ${report.findings.length} findings in ${summary(report)}`);
+    throw new CommandError(`the log was altered: ${countFindings(report)} findings in ${summary(report)}`);
   if (differences > 0)
     throw new CommandError(`the schema is not that of this release: ${differences} differences`);
   if (flags.note !== undefined) await writeCheckpoints(flags.note, report.last);

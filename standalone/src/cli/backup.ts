@@ -1,3 +1,4 @@
+import { countFindings } from '@token-vault/audit';
 import { systemClock } from '@token-vault/operations';
 import { readEventStoreChoice } from '@token-vault/processes';
 import { Option, type Command } from 'commander';
@@ -120,9 +121,9 @@ function printReport(report: RestoreReport, terminal: Terminal): void {
   terminal.print(`position: ${report.position}`);
   terminal.print(`keys left out: ${report.keysLeftOut}`);
   terminal.print(`ended by the log: ${report.ended}`);
-  const { events, checkpoints, unsealed, findings } = report.audit;
+  const { events, checkpoints, unsealed } = report.audit;
   terminal.print(
-    `audit: ${events} events, ${checkpoints} checkpoints, ${unsealed} newer than the last, ${findings.length} findings`,
+    `audit: ${events} events, ${checkpoints} checkpoints, ${unsealed} newer than the last, ${countFindings(report.audit)} findings`,
   );
   terminal.note(`It is the vault as it was at ${report.createdAt}.`);
 }

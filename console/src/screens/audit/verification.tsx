@@ -12,6 +12,8 @@ interface Verified {
   readonly unsigned: number;
   readonly signedAt: string | undefined;
   readonly findings: LogVerification['findings'];
+  /** Findings that the answers left out. */
+  readonly more: number;
   readonly isDone: boolean;
 }
 
@@ -21,6 +23,7 @@ const nothing: Verified = {
   unsigned: 0,
   signedAt: undefined,
   findings: [],
+  more: 0,
   isDone: false,
 };
 
@@ -30,6 +33,7 @@ const add = (before: Verified, part: LogVerification): Verified => ({
   unsigned: part.unsigned_events,
   signedAt: part.signed_at ?? before.signedAt,
   findings: [...before.findings, ...part.findings],
+  more: before.more + (part.more_findings ?? 0),
   isDone: part.cursor === undefined,
 });
 
@@ -96,6 +100,8 @@ export function Verification({ until }: { readonly until: Date }) {
 
 function Outcome({ verified, isRunning }: { readonly verified: Verified; readonly isRunning: boolean }) {
   const { events, checkpoints, unsigned, signedAt, findings, isDone } = verified;
+  const shown = findings.slice(0, 50);
+  const more = findings.length - shown.length + verified.more;
   const counts = `${plural(events, 'event', 'events')} under ${plural(checkpoints, 'checkpoint', 'checkpoints')}`;
   const upTo = signedAt === undefined ? '' : `, signed up to ${formatTime(signedAt)} UTC`;
   if (findings.length > 0)
@@ -104,13 +110,13 @@ function Outcome({ verified, isRunning }: { readonly verified: Verified; readonl
         The log is not as it was signed: {counts}
         {upTo}.
         <ul aria-label="Findings">
-          {findings.slice(0, 50).map(({ position, problem }) => (
+          {shown.map(({ position, problem }) => (
             <li key={`${position} ${problem}`}>
               Position {position}: {problem}
             </li>
           ))}
         </ul>
-        {findings.length > 50 && <p>{formatNumber(findings.length - 50)} more.</p>}
+        {more > 0 && <p>{formatNumber(more)} more.</p>}
       </Note>
     );
   if (isRunning || !isDone)
