@@ -10,6 +10,7 @@ import {
 import { creations, signedKinds, tenantKind, type SignedKind } from './folds.ts';
 import { isGenuine, textOf } from './genuine.ts';
 import { beginningOf, decoded, Histories, learn, type History, type Vouched } from './histories.ts';
+import { OldOpenings } from './old-openings.ts';
 
 export interface SignatureSources {
   readonly store: Pick<EventStore, 'readStoredStream'>;
@@ -34,19 +35,17 @@ interface Signed {
 const atOnce = 16;
 const endOfPositions = 2n ** 64n;
 
-/** Sessions that were opened without a signature by a release before version 3 are authorised by none since. */
-const isUnsignedOpening = ({ type, version }: StoredEvent): boolean =>
-  type === 'SessionOpened' && version < 3;
-
 class SignatureCheck {
   readonly #sources: SignatureSources;
   readonly #histories: Histories;
+  readonly #oldOpenings: OldOpenings;
   /** By tenant: up to this position, an older release wrote events without signatures. */
   readonly #unsignedUntil = new Map<string, bigint>();
 
   constructor(sources: SignatureSources) {
     this.#sources = sources;
     this.#histories = new Histories(sources.store);
+    this.#oldOpenings = new OldOpenings(sources.store);
   }
 
   /** Undefined when the tenant was deleted: nothing can be said then. */
@@ -114,11 +113,12 @@ class SignatureCheck {
   async #isOfOlderRelease(signed: Signed, history: History): Promise<boolean> {
     const { stored, kind, hashes } = signed;
     if (kind.since === 'the start') return false;
-    if (isUnsignedOpening(stored) || (kind.since === 'late' && hashes.acceptsUnsigned)) return true;
+    if (kind.since === 'late' && hashes.acceptsUnsigned) return true;
     if (history.hasSignature) return false;
     if (BigInt(stored.position) <= (await this.#lastUnsigned(signed))) return true;
     const { from, before } = (history.vouched ??= await this.#vouched(signed, history));
-    return from <= stored.revision && stored.revision < before;
+    if (from <= stored.revision && stored.revision < before) return true;
+    return this.#oldOpenings.has(stored, signed.event);
   }
 
   /** The place of the event by which the upgrade signed the tenant. A process of the older release may have written events since. */

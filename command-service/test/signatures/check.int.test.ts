@@ -1,7 +1,9 @@
 import {
   ApplicationCreated,
+  ApplicationDeleted,
   ApplicationSigned,
   ApplicationUpdated,
+  SessionOpened,
   streams,
   TenantCreated,
   TenantSigned,
@@ -58,6 +60,10 @@ async function forge(id: string, change: object): Promise<void> {
   await append(ownStream(id), TokenUpdated, { ...last?.data, ...change });
 }
 
+/** Releases before version 3 of SessionOpened did not sign it. */
+const asStored = (event: StoredEvent): StoredEvent =>
+  event.type === SessionOpened.type && !event.data.includes('signature') ? { ...event, version: 2 } : event;
+
 /** Of the tenant: each event that does not check. */
 async function problems(store: Pick<EventStore, 'readStoredStream'> = vault.log): Promise<string[]> {
   const { log, keyRing, principal } = vault;
@@ -65,7 +71,7 @@ async function problems(store: Pick<EventStore, 'readStoredStream'> = vault.log)
   const own = ({ metadata }: StoredEvent) => metadata.includes(principal.tenant.id);
   const found: string[] = [];
   for await (const events of log.readStored(startPosition))
-    for (const { event, problem } of await check(events.filter(own)))
+    for (const { event, problem } of await check(events.filter(own).map(asStored)))
       found.push(`${event.type} ${event.revision} ${problem}`);
   return found;
 }
@@ -217,6 +223,41 @@ it('events without a signature are named also before an honest creation of the s
     `TokenUpdated 1 ${notSigned}`,
     `TokenCreated 2 ${notSigned}`,
   ]);
+});
+
+it('a session without a signature is named, unless an older release may have opened it', async () => {
+  const tenantId = vault.principal.tenant.id;
+  const hashes = await vault.keyRing.hashes(tenantId);
+  const application = { name: 'old', type: 'private', permissions: [], rules: [] };
+  const [id, keyHash] = [crypto.randomUUID(), 'a'.repeat(64)];
+  const stream = streams.application(tenantId, id);
+  const open = (by: string) => {
+    const session = { session_id: crypto.randomUUID(), application_id: by };
+    const secrets = { key_hash: keyHash, nonce_hash: keyHash, expires_at: '2030-01-01T00:03:00Z' };
+    return append(streams.session(tenantId, session.session_id), SessionOpened, { ...session, ...secrets });
+  };
+  const statement = applicationStatement({
+    ...{ id, keyHash, keyId: undefined, keys: [], expiresAt: undefined },
+    ...application,
+  });
+  const { added: _added, ...inForm1 } = statement;
+  const signature = hashes.sign(inForm1, 0);
+  await append(stream, ApplicationCreated, { ...{ application_id: id, key_hash: keyHash, signature }, ...application }); // prettier-ignore
+  await open(id);
+  expect(await problems()).toEqual([]);
+  await append(stream, ApplicationSigned, { application_id: id, signature: hashes.sign(statement, 1) });
+  await open(id);
+  expect(await problems()).toEqual([`SessionOpened 0 ${notSigned}`]);
+  await open(crypto.randomUUID());
+  expect(await problems()).toHaveLength(2);
+  const gone = crypto.randomUUID();
+  await append(streams.application(tenantId, gone), ApplicationDeleted, { application_id: gone });
+  await open(gone);
+  expect(await problems()).toHaveLength(3);
+  const body = { name: 'New', type: 'private', permissions: ['token:create'] };
+  const as = { ...vault.principal, permissions: [...granted] };
+  await open(((await vault.call('createApplication', { body }, { as })).body as { id: string }).id);
+  expect(await problems()).toEqual(Array(4).fill(`SessionOpened 0 ${notSigned}`));
 });
 
 it('a stream of planted events is read once, not once for each of them', async () => {
