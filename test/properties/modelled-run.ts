@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import type { Principal } from '@token-vault/access';
 import type { Token } from '@token-vault/contracts';
 import fc from 'fast-check';
@@ -83,8 +84,9 @@ export class ModelledRun {
     if (!(await this.#call('updateToken', this.#principal, { params: { id }, body }))) return;
     const token = this.model.tokens.get(id);
     if (!token) throw new Error('a token was updated that is not there');
-    token.metadata = { ...token.metadata, ...of.metadata };
-    this.model.log.push('token update');
+    const changed = { ...token.metadata, ...of.metadata };
+    this.model.log.push(isDeepStrictEqual(changed, token.metadata) ? 'token read' : 'token update');
+    token.metadata = changed;
   }
 
   async #delete(of: Extract<Step, { kind: 'delete' }>): Promise<void> {

@@ -7,6 +7,7 @@ import {
 } from '@token-vault/contracts';
 import { secret, type Secret } from '@token-vault/crypto';
 import { validateData } from '@token-vault/tokens';
+import { parseExpiry } from './expiry.ts';
 import { isObject, mergePatch } from './merge-patch.ts';
 
 export function mergeMetadata(
@@ -31,6 +32,13 @@ export const replace = <Value>(
   before: Value | undefined,
   given: Value | null | undefined,
 ): Value | undefined => (given === undefined ? before : (given ?? undefined));
+
+/** @throws ValidationError for a time in the past */
+export const expiryAfter = (
+  before: string | undefined,
+  { expires_at: given }: PatchTokenBody,
+  now: Date,
+): string | undefined => (typeof given === 'string' ? parseExpiry(given, now) : replace(before, given));
 
 /** @param before opens the stored data, which a value that is no object replaces without a look at it */
 export async function mergeData(

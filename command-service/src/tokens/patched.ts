@@ -6,11 +6,10 @@ import type { TokenDependencies } from './dependencies.ts';
 import { deriveValues, type DerivedValues } from './derived-values.ts';
 import { describedBefore, setWithoutSightAfter } from './descriptions.ts';
 import { fingerprintExpressionFor, isDeduplicated, isFingerprintAsked } from './drafts.ts';
-import { parseExpiry } from './expiry.ts';
 import { refuseBadMask } from './expression-errors.ts';
 import { isDataHidden } from './hidden-data.ts';
 import type { PatchAttempt } from './patch-attempt.ts';
-import { mergeData, mergeMask, mergeMetadata, replace } from './patched-fields.ts';
+import { expiryAfter, mergeData, mergeMask, mergeMetadata, replace } from './patched-fields.ts';
 
 /** The result of the patch, before anything is sealed. */
 export interface Change {
@@ -35,10 +34,7 @@ async function change(dependencies: TokenDependencies, attempt: PatchAttempt): P
   const isHidden = isDataHidden(attempt);
   const before = describedBefore(attempt);
   const metadata = mergeMetadata(content.metadata, patch.metadata);
-  const expiresAt =
-    typeof patch.expires_at === 'string'
-      ? parseExpiry(patch.expires_at, context.now)
-      : replace(content.expires_at, patch.expires_at);
+  const expiresAt = expiryAfter(content.expires_at, patch, context.now);
   // After all that can be refused without the stored data: else a patch that is refused anyway would tell of its size.
   const data = await mergeData(details.type, () => open(dependencies, attempt), patch.data);
   const mask = mergeMask(before.mask, patch.mask);

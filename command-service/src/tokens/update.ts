@@ -26,6 +26,7 @@ import { loadToken, writeToken, type TokenBefore } from './change.ts';
 import { ExistingTokens } from './existing.ts';
 import { isDataHidden, refuseUseOfHiddenData } from './hidden-data.ts';
 import type { PatchAttempt } from './patch-attempt.ts';
+import { presentAs } from './presented.ts';
 import { changeOf, type Change } from './patched.ts';
 import type { TokenHistory } from './history.ts';
 import { isCvcIn } from './patched-fields.ts';
@@ -33,6 +34,7 @@ import { requireSignedToken } from './signed.ts';
 import { recordShown, shownTo, withoutUnreadable } from './shown.ts';
 import { evolve } from './state.ts';
 import { failureOfPatch, toldByDuplicate, toldByRepeat, toldBySuccess } from './told.ts';
+import { changesNothing } from './unchanged.ts';
 import { repeated, type UpdatedToken } from './updated.ts';
 import { transformWrittenData } from './written-data.ts';
 
@@ -108,6 +110,7 @@ export class TokenUpdate {
       return { facts: [], answer: { ...answer, told: toldByRepeat(details, patch, context) } };
     }
     const attempt = this.#allowed(patch, details, before);
+    if (changesNothing(attempt)) return { facts: [], answer: await this.#showUnchanged(attempt) };
     const change = await this.#changeOf(attempt);
     const { duplicate, claim } = await this.#clear(attempt, change);
     if (duplicate) return { facts: [], answer: await this.#showDuplicate(attempt, duplicate) };
@@ -149,6 +152,17 @@ export class TokenUpdate {
     const told = toldByDuplicate(attempt);
     if (told.shown?.isTold) await this.#recordRead(context, details, 'reveal');
     return { ...existing, position: undefined, told };
+  }
+
+  /** The token as it is. No event tells of the answer, so it has a record of its own. */
+  async #showUnchanged({ details, context, target, targetTransform }: PatchAttempt): Promise<UpdatedToken> {
+    const { content } = details;
+    const toCaller = shownTo(context.principal, { id: details.id, containers: target }, targetTransform);
+    const transform = shownBy(toCaller.transform, content.mask !== undefined);
+    await this.#recordRead(context, details, transform);
+    const token = await presentAs(this.#dependencies, details, toCaller, context);
+    const cvcEndsAt = shownCvcEndOf(content, transform, context.now);
+    return { token, position: undefined, cvcEndsAt, shown: { permission: 'token:update', transform } };
   }
 
   /** The record is durable before the answer or the error. */

@@ -118,7 +118,9 @@ describe('tokens made by a session', () => {
 
   it('names the application that authorised it as its creator, also when it is updated', async () => {
     expect((await vault.create(body, { as: session() })).created_by).toBe(authorizer);
-    expect((await vault.update('tok', {}, { as: session() })).modified_by).toBe(authorizer);
+    expect((await vault.update('tok', { metadata: { a: 'b' } }, { as: session() })).modified_by).toBe(
+      authorizer,
+    );
     const opened = await vault.call('createTransaction', {}, { as: session() });
     expect(opened.body).toMatchObject({ created_by: authorizer });
   });

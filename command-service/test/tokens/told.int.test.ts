@@ -155,7 +155,7 @@ describe('a patch whose expressions read stored data', () => {
 
   it('has its reading recorded when it may still be rolled back', async () => {
     const transaction = await vault.begin();
-    await patch(works, vault.principal, transaction);
+    await patch({ mask: '{{ data }}' }, vault.principal, transaction);
     await patch(works, { ...vault.principal, rules: by({}).rules }, transaction);
     expect(await readings()).toEqual(['reveal', 'reveal']);
   });

@@ -1,4 +1,4 @@
-import { searchIndexStatementOf, type TokenContent } from '@token-vault/contracts';
+import { searchIndexStatementOf, type TokenContent, type Transform } from '@token-vault/contracts';
 import { describe, expect, it } from 'vitest';
 import { anyone, card, refusal, useVault, type TestVault } from './vault.ts';
 
@@ -78,22 +78,6 @@ describe('an update', () => {
       search_indexes: [],
       index_hashes: [],
       signature: expect.any(String) as unknown,
-    });
-  });
-
-  it('without fields changes only the modifier and the time', async () => {
-    await create({ mask: 'X', metadata: { a: 'b' }, search_indexes: ['{{ data.a }}'] });
-    const before = await vault.stored('tok');
-    await vault.update('tok', {});
-    expect(await vault.stored('tok')).toEqual({
-      ...before,
-      content: {
-        ...before?.content,
-        signature: expect.any(String) as unknown,
-        index_signature: expect.any(String) as unknown,
-      },
-      modifiedBy: 'app',
-      modifiedAt: '2030-01-01T00:00:00.000Z',
     });
   });
 
@@ -236,6 +220,75 @@ describe('an update', () => {
     };
     await expect(vault.update('tok', { data: { a: 2 } })).rejects.toMatchObject(refusal('not_found'));
     expect(await vault.keys()).toEqual([]);
+  });
+});
+
+describe('an update that changes nothing', () => {
+  const given = {
+    mask: { a: 'X' },
+    metadata: { a: 'b' },
+    search_indexes: ['{{ data.a }}'],
+    fingerprint_expression: '{{ data.a }}',
+    containers: ['/a/'],
+    expires_at: '1/2/2030',
+  };
+  const unchanged: [string, object][] = [
+    ['no fields', {}],
+    ['the present values', given],
+    ['parts of them', { mask: {}, metadata: { a: 'b', none: null } }],
+  ];
+
+  it.each(unchanged)('by %s is the reading of the token, in a transaction too', async (_what, patch) => {
+    const token = await create(given);
+    const transaction = await vault.begin();
+    const before = (await vault.events()).length;
+    for (const options of [{}, { transaction }])
+      expect(await vault.update('tok', patch, options)).toEqual({ ...token, data: { a: 1, b: { c: 2 } } });
+    const read = {
+      operation: 'read',
+      tokens: [{ token_id: 'tok', token_type: 'token', transform: 'reveal' }],
+    };
+    const events = (await vault.events()).slice(before);
+    expect(events.map(({ type, data }) => [type, data])).toEqual(
+      Array.from({ length: 2 }, () => ['TokensRead', read]),
+    );
+    await vault.update('tok', { metadata: { not: 'locked' } });
+  });
+
+  it('shows what token:update and token:read show together', async () => {
+    await create(given);
+    const [rule = expect.fail()] = anyone().rules;
+    const shownBy = async (update: Transform, read: Transform) => {
+      const updating = { ...rule, permissions: ['token:update' as const], transform: update };
+      const reading = { ...rule, priority: 2, permissions: ['token:read' as const], transform: read };
+      const as = { ...vault.principal, rules: [updating, reading] };
+      const { data } = await vault.update('tok', {}, { as });
+      return [data, (await vault.events()).at(-1)?.data];
+    };
+    const reading = (transform: Transform) => ({
+      operation: 'read',
+      tokens: [{ token_id: 'tok', token_type: 'token', transform }],
+    });
+    expect(await shownBy('mask', 'reveal')).toEqual([{ a: 'X' }, reading('mask')]);
+    expect(await shownBy('reveal', 'mask')).toEqual([{ a: 'X' }, reading('mask')]);
+    expect(await shownBy('redact', 'reveal')).toEqual([undefined, reading('redact')]);
+  });
+
+  it.each<[string, object]>([
+    ['data', { data: { a: 1 } }],
+    ['the flag of deduplication', { deduplicate_token: false }],
+  ])('is a change when it names %s, which not every caller is shown', async (_what, patch) => {
+    await create({ deduplicate_token: false });
+    vault.clock.advance(1_000);
+    expect((await vault.update('tok', patch)).modified_at).toBe('2030-01-01T00:00:01.000Z');
+  });
+
+  it('is refused where a change would be', async () => {
+    await create({ containers: ['/a/'] });
+    const as = { ...vault.principal, rules: [], permissions: ['token:read'] as const };
+    await expect(vault.update('tok', {}, { as })).rejects.toMatchObject(refusal('forbidden'));
+    await vault.update('tok', { data: 2 }, { transaction: await vault.begin() });
+    await expect(vault.update('tok', {})).rejects.toMatchObject(refusal('token_locked'));
   });
 });
 

@@ -149,7 +149,7 @@ describe('a transaction', () => {
   it('locks its tokens for other callers, and unlocks them at its end', async () => {
     await create('old');
     const [one, two] = [await vault.begin(), await vault.begin()];
-    await vault.update('old', {}, { transaction: one });
+    await vault.update('old', { metadata: { a: 'b' } }, { transaction: one });
     await create('new', one);
     await expect(vault.update('old', {})).rejects.toMatchObject(locked);
     await expect(vault.remove('old')).rejects.toMatchObject(locked);
@@ -251,7 +251,8 @@ describe('a write that overlaps the end of its transaction', () => {
     await create('tok');
     const [one, two] = [await vault.begin(), await vault.begin()];
     justBeforeTheAppend(() => vault.remove('tok', { transaction: two }));
-    await expect(vault.update('tok', {}, { transaction: one })).rejects.toMatchObject(locked);
+    const update = vault.update('tok', { metadata: { a: 'b' } }, { transaction: one });
+    await expect(update).rejects.toMatchObject(locked);
   });
 });
 
