@@ -7,6 +7,7 @@ import {
   type Permission,
 } from '@token-vault/contracts';
 import type { Grants, Principal } from './principal.ts';
+import { readingPermissions } from './reason.ts';
 
 type Errors = Record<string, string[]>;
 
@@ -39,6 +40,14 @@ function checkScope(
   if (rule[other] !== undefined) report(errors, `${field}.${other}`, `cannot be used here; use ${scope}`);
 }
 
+/** Such a rule reveals by the permissions that read, and masks by all others (docs/reference/reasons.md). */
+function checkBreakGlass(errors: Errors, field: string, rule: AccessRule): void {
+  if (rule.break_glass !== true) return;
+  if (rule.transform !== 'reveal') report(errors, field, 'needs the transform reveal');
+  if (!readingPermissions.some((permission) => rule.permissions.includes(permission)))
+    report(errors, field, `needs one of the permissions ${readingPermissions.join(', ')}`);
+}
+
 function checkRules(
   errors: Errors,
   rules: readonly AccessRule[],
@@ -49,8 +58,7 @@ function checkRules(
     const field = `rules.${index}`;
     checkScope(errors, field, rule, scope);
     checkPermissions(errors, `${field}.permissions`, rule.permissions, type);
-    if (rule.break_glass === true && rule.transform !== 'reveal')
-      report(errors, `${field}.break_glass`, 'needs the transform reveal');
+    checkBreakGlass(errors, `${field}.break_glass`, rule);
     if (rule.permissions.some((permission) => !isTokenPermission(permission))) {
       report(errors, `${field}.permissions`, 'only token permissions can be granted by a rule');
     }

@@ -154,4 +154,17 @@ describe('a rule with break_glass', () => {
       'rules.0.break_glass': ['needs the transform reveal'],
     });
   });
+
+  it.each<[boolean, TokenPermission[]]>([
+    [true, ['token:create', 'token:update', 'token:delete']],
+    [false, ['token:create', 'token:read']],
+    [false, ['token:search']],
+    [false, ['token:use']],
+  ])('is refused (%s) with the permissions %j: it reveals by those that read', (isRefused, permissions) => {
+    const rules = [rule({ break_glass: true, permissions })];
+    const text = 'needs one of the permissions token:read, token:search, token:use';
+    expect(checkGrants('private', { permissions: [], rules })).toEqual(
+      isRefused ? { 'rules.0.break_glass': [text] } : {},
+    );
+  });
 });
