@@ -1,4 +1,4 @@
-import { DomainError, ValidationError } from '@token-vault/contracts';
+import { DomainError, printable, ValidationError } from '@token-vault/contracts';
 import type { Command } from 'commander';
 import { readFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest';
 import { complaintOf } from '../src/cli/failure.ts';
 import { createProgram } from '../src/cli/program.ts';
 import { duration, progressLine, reportProgress } from '../src/cli/progress-line.ts';
-import { printable, printableJson, table } from '../src/cli/table.ts';
+import { printableJson, table } from '../src/cli/table.ts';
 import type { Terminal } from '../src/cli/terminal.ts';
 
 function terminalOf(isTerminal: boolean) {

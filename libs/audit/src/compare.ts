@@ -1,3 +1,5 @@
+import { printable } from '@token-vault/contracts';
+
 /** A stored event, for comparison with its signed digest. */
 export interface Found {
   readonly position: string;
@@ -7,9 +9,9 @@ export interface Found {
   readonly revision: number;
 }
 
-/** Without control characters: whoever stored the event chose the names, which must not control the operator's terminal. */
+/** Whoever stored the event chose its type and its stream. */
 export const nameOf = ({ type, stream, revision }: Pick<Found, 'type' | 'stream' | 'revision'>): string =>
-  `${type} of ${stream}`.replaceAll(/\p{C}/gu, '\uFFFD') + `, revision ${revision},`;
+  `${printable(`${type} of ${stream}`)}, revision ${revision},`;
 
 export interface Finding {
   /** The position of the difference. */

@@ -5,6 +5,7 @@ import {
   createApplicationBody,
   permissions,
   type CreateApplicationBody,
+  printable,
 } from '@token-vault/contracts';
 import { parseInput } from '@token-vault/operations';
 import { Option, type Command } from 'commander';
@@ -13,7 +14,7 @@ import { CommandError } from './failure.ts';
 import { allPages, pageSize, tenantCommands, tenantQueries, waitFor } from './operator.ts';
 import { withParts } from './parts.ts';
 import { addRevokeKey } from './revoke-key.ts';
-import { printable, printableJson, table } from './table.ts';
+import { printableJson, table } from './table.ts';
 import type { Terminal } from './terminal.ts';
 
 interface ApplicationOptions {

@@ -1,4 +1,5 @@
 import { createSignatureCheck } from '@token-vault/command-service';
+import { printable } from '@token-vault/contracts';
 import { findSchemaDifferences } from '@token-vault/processes';
 import { createProjectionAdmin } from '@token-vault/projectors';
 import { parsePosition, type Position } from '@token-vault/event-store';
@@ -20,7 +21,6 @@ import { withParts, type Parts } from './parts.ts';
 import { reportProgress } from './progress-line.ts';
 import { verifyAll } from './projections.ts';
 import { refusalOf, sealNow } from './seal.ts';
-import { printable } from './table.ts';
 import type { Terminal } from './terminal.ts';
 
 interface Range {

@@ -1,10 +1,10 @@
-import { proxyPage } from '@token-vault/contracts';
+import { proxyPage, printable } from '@token-vault/contracts';
 import type { Command } from 'commander';
 import { uuid } from './arguments.ts';
 import { allPages, pageSize, tenantQueries } from './operator.ts';
 import { withParts } from './parts.ts';
 import { addRevokeKey } from './revoke-key.ts';
-import { printable, printableJson, table } from './table.ts';
+import { printableJson, table } from './table.ts';
 import type { Terminal } from './terminal.ts';
 
 export function addProxyCommands(program: Command, terminal: Terminal): void {

@@ -12,9 +12,6 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
     .join('\n');
 }
 
-/** Tenants choose names, so control characters are removed: a name must not control the operator's terminal. */
-export const printable = (name: string): string => name.replaceAll(/\p{C}/gu, '\uFFFD');
-
 /** A value as one line of JSON, in which control characters are escaped: JSON itself lets some of them stand, which control a terminal too. */
 export const printableJson = (value: unknown): string =>
   JSON.stringify(value).replaceAll(/\p{C}/gu, (found) =>

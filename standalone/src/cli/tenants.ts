@@ -1,10 +1,10 @@
 import { listTenants } from '@token-vault/command-service';
-import { plans, type Plan } from '@token-vault/contracts';
+import { plans, type Plan, printable } from '@token-vault/contracts';
 import { Option, type Command } from 'commander';
 import { CommandError } from './failure.ts';
 import { tenantCommands, waitFor } from './operator.ts';
 import { withParts } from './parts.ts';
-import { printable, printableJson, table } from './table.ts';
+import { printableJson, table } from './table.ts';
 import type { Terminal } from './terminal.ts';
 import { uuid } from './arguments.ts';
 

@@ -1,4 +1,4 @@
-import { UnauthenticatedError } from '@token-vault/contracts';
+import { printable, UnauthenticatedError } from '@token-vault/contracts';
 import { createExpressions, createExpressionWorkers } from '@token-vault/expressions';
 import { createPrincipals } from '@token-vault/processes';
 import { createAuditTrail, systemClock, type Identity } from '@token-vault/operations';
@@ -92,8 +92,7 @@ async function importTenant(
       signal: terminal.interrupted,
       onProgress: (done, total) => progress.update(done, total, 'tokens'),
       // The id and the names of fields come from the file.
-      onRefused: (id, reason) =>
-        terminal.print(`refused: ${`${id}: ${reason}`.replaceAll(/\p{C}/gu, '\uFFFD')}`),
+      onRefused: (id, reason) => terminal.print(`refused: ${printable(`${id}: ${reason}`)}`),
     });
   } finally {
     await workers.close();
