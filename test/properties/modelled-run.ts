@@ -85,7 +85,7 @@ export class ModelledRun {
     const token = this.model.tokens.get(id);
     if (!token) throw new Error('a token was updated that is not there');
     const changed = { ...token.metadata, ...of.metadata };
-    this.model.log.push(isDeepStrictEqual(changed, token.metadata) ? 'token read' : 'token update');
+    this.model.log.push(isDeepStrictEqual(changed, { ...token.metadata }) ? 'token read' : 'token update');
     token.metadata = changed;
   }
 
