@@ -1,6 +1,7 @@
 import type { Statement } from '@token-vault/contracts';
 import type { TenantHashes } from '@token-vault/crypto';
 import type { RecordedEvent } from '@token-vault/event-store';
+import { hasGenuineIndexes } from '../tokens/signed.ts';
 import type { Fold } from './folds.ts';
 
 export const textOf = (event: RecordedEvent): string | undefined => {
@@ -20,6 +21,6 @@ function statementsOf(fold: Fold, event: RecordedEvent): readonly Statement[] {
 /** Whether the vault signed the event, behind the events that the fold has. */
 export function isGenuine(event: RecordedEvent, hashes: TenantHashes, fold: Fold): boolean {
   const signature = textOf(event);
-  if (signature === undefined) return false;
+  if (signature === undefined || !hasGenuineIndexes(event, hashes)) return false;
   return statementsOf(fold, event).some((statement) => hashes.matches(statement, signature));
 }

@@ -28,6 +28,15 @@ function isGenuine(details: TokenDetails, hashes: TenantHashes): boolean {
   return true;
 }
 
+/** Events without such a signature are of a release that made none: searches do not believe their hashes by themselves. */
+export function hasGenuineIndexes(event: VaultEvent, hashes: TenantHashes): boolean {
+  if (event.type !== 'TokenCreated' && event.type !== 'TokenUpdated') return true;
+  const { token_id: id, index_signature: signature } = event.data;
+  if (signature === undefined) return true;
+  const statement = searchIndexStatementOf(id, event.data);
+  return statement !== undefined && hashes.matches(statement, signature);
+}
+
 /** Searches believe the keyed hashes of a token by this signature, and need not evaluate its expressions again. */
 function withSignedIndexes(event: VaultEvent, revision: number, hashes: TenantHashes): VaultEvent {
   if (event.type !== 'TokenCreated' && event.type !== 'TokenUpdated') return event;

@@ -65,13 +65,16 @@ const asStored = (event: StoredEvent): StoredEvent =>
   event.type === SessionOpened.type && !event.data.includes('signature') ? { ...event, version: 2 } : event;
 
 /** Of the tenant: each event that does not check. */
-async function problems(store: Pick<EventStore, 'readStoredStream'> = vault.log): Promise<string[]> {
+async function problems(
+  store: Pick<EventStore, 'readStoredStream'> = vault.log,
+  altered = asStored,
+): Promise<string[]> {
   const { log, keyRing, principal } = vault;
   const check = createSignatureCheck({ store, keyRing });
   const own = ({ metadata }: StoredEvent) => metadata.includes(principal.tenant.id);
   const found: string[] = [];
   for await (const events of log.readStored(startPosition))
-    for (const { event, problem } of await check(events.filter(own).map(asStored)))
+    for (const { event, problem } of await check(events.filter(own).map(altered)))
       found.push(`${event.type} ${event.revision} ${problem}`);
   return found;
 }
@@ -111,6 +114,19 @@ it.each([
   await vault.create({ id: 'tok', type: 'token', data: 'S', containers: ['/pci/'] });
   await forge('tok', change);
   expect(await problems()).toEqual([`TokenUpdated 1 ${problem}`]);
+});
+
+it.each([
+  ['other hashes', { index_hashes: ['A'.repeat(43)] }],
+  ['no hashes', { index_hashes: [] }],
+])('an event of a token that was given %s beside its signature is named', async (_what, change) => {
+  await vault.create({ id: 'tok', type: 'token', data: 'S', search_indexes: ['{{ data }}'] });
+  const altered = (stored: StoredEvent) =>
+    stored.type === 'TokenCreated'
+      ? { ...stored, data: JSON.stringify({ ...(JSON.parse(stored.data) as object), ...change }) }
+      : stored;
+  expect(await problems()).toEqual([]);
+  expect(await problems(vault.log, altered)).toEqual([`TokenCreated 0 ${notOfVault}`]);
 });
 
 it.each([
