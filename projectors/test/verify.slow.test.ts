@@ -33,4 +33,19 @@ describe('verifying', () => {
     ]);
     expect(await vault.isPlanted()).toBe(true);
   });
+
+  it('finds an altered row although a cast of the type of the table to text gives the true one', async () => {
+    vault.start({ projections: [tokens] });
+    await vault.reached(await vault.append(...many(3)), ['tokens']);
+    await vault.rows(
+      `create schema q; create table q.truth as select id, format('%s', t) as text from rm_tokens.token t`,
+    );
+    await vault.rows(`create function q.truth(rm_tokens.token) returns text language sql as 'select text from q.truth where id = $1.id';
+      create cast (rm_tokens.token as text) with function q.truth`);
+    await vault.rows(`begin; set local search_path = rm_tokens;
+      update token set mask = '"{{ data }}"' where id = 'token-2'; commit`);
+    const verified = await vault.admin.verify('tokens');
+    expect(verified?.tables[0]).toMatchObject({ table: 'token', surplus: 1, missing: 1 });
+    expect(verified?.tables[0]?.keys).toEqual([expect.stringMatching(/^tenant_id=\S+, id=token-2$/)]);
+  });
 });

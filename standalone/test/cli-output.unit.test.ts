@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { complaintOf } from '../src/cli/failure.ts';
+import { CommandError, complaintOf } from '../src/cli/failure.ts';
 import { createProgram } from '../src/cli/program.ts';
 import { duration, progressLine, reportProgress } from '../src/cli/progress-line.ts';
 import { printableJson, table } from '../src/cli/table.ts';
@@ -123,6 +123,11 @@ describe('an error message', () => {
     expect(complaintOf(new DomainError('not_found', 'The tenant was not found.'))).toBe(
       'The tenant was not found.',
     );
+  });
+
+  it('cannot control the terminal by what it names of the database', () => {
+    const error = new CommandError('token has 1 rows too many (id=\u001B[31m\n)');
+    expect(complaintOf(error)).toBe('token has 1 rows too many (id=\uFFFD[31m\uFFFD)');
   });
 
   it('never has the message of an unknown error: it may hold the values of a row', () => {

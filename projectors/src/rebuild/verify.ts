@@ -58,11 +58,18 @@ export async function verifyProjection(
 
 const isSame = ({ surplus, missing }: TableComparison): boolean => surplus === 0 && missing === 0;
 
+const mostKeys = 20;
+
+/**
+ * The text of a row. `t::text` would use a cast that somebody made for the type of the table. Nobody can make one to `record`. Each function and
+ * operator of these statements is named with its schema, so that none of another schema is taken for it.
+ */
+const rowText = 'pg_catalog.textin(pg_catalog.record_out(t))';
+
 /**
  * The sum of 64-bit hashes of whole rows compares two tables in one pass each. Only tables that differ are compared
  * by rows.
  */
-const mostKeys = 20;
 
 async function compare(
   client: pg.Client,
@@ -72,7 +79,8 @@ async function compare(
   const [live, next] = [`${liveSchema(name)}.${table}`, `${nextSchema(name)}.${table}`];
   const checksum = async (of: string) => {
     const { rows } = await client.query<{ rows: string; checksum: string | null }>(
-      `select count(*) as rows, sum(hashtextextended(t::text, 0)::numeric)::text as checksum from ${of} t`,
+      `select pg_catalog.count(*) as rows,
+         pg_catalog.sum(pg_catalog.hashtextextended(${rowText}, 0)::pg_catalog.numeric)::pg_catalog.text as checksum from ${of} t`,
     );
     return { rows: Number(rows[0]?.rows ?? 0), checksum: rows[0]?.checksum ?? null };
   };
@@ -82,7 +90,8 @@ async function compare(
   }
   const difference = async (from: string, without: string) => {
     const { rows } = await client.query<{ rows: string }>(
-      `select count(*) as rows from (select t::text from ${from} t except all select t::text from ${without} t) d`,
+      `select pg_catalog.count(*) as rows
+         from (select ${rowText} from ${from} t except all select ${rowText} from ${without} t) d`,
     );
     return Number(rows[0]?.rows ?? 0);
   };
@@ -101,8 +110,8 @@ async function differingKeys(
   [one, other]: readonly [string, string],
   primaryKey: readonly string[],
 ): Promise<string[]> {
-  const key = primaryKey.map((column) => `'${column}=' || t.${column}::text`).join(` || ', ' || `);
-  const of = (table: string) => `select ${key} as key, t::text as row from ${table} t`;
+  const key = primaryKey.map((column) => `'${column}=', t.${column}`).join(`, ', ', `);
+  const of = (table: string) => `select pg_catalog.concat(${key}) as key, ${rowText} as row from ${table} t`;
   const { rows } = await client.query<{ key: string }>(
     `select distinct key from ((${of(one)} except all ${of(other)}) union all (${of(other)} except all ${of(one)})) d
      order by key limit ${mostKeys}`,
@@ -112,7 +121,7 @@ async function differingKeys(
 
 async function livePosition(client: pg.Client, name: string): Promise<Position> {
   const { rows } = await client.query<{ position: string }>(
-    'select position::text as position from projections.checkpoint where name = $1',
+    'select position::pg_catalog.text as position from projections.checkpoint where name operator(pg_catalog.=) $1',
     [name],
   );
   return parsePosition(rows[0]?.position ?? '0');

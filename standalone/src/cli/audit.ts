@@ -88,7 +88,7 @@ async function verify(parts: Parts, flags: VerifyFlags, terminal: Terminal): Pro
   const differences = await verifySchema(parts, terminal);
   const report = await verifyEvents(parts, flags, terminal);
   for (const { position: at, tenantId, problem } of report.findings)
-    terminal.print(`position ${at}, tenant ${tenantId}: ${problem}`);
+    terminal.print(printable(`position ${at}, tenant ${tenantId}: ${problem}`));
   if (report.moreFindings > 0) terminal.print(`and ${report.moreFindings} more findings`);
   for (const tenantId of report.withoutKeys)
     terminal.note(

@@ -1,4 +1,4 @@
-import { DomainError } from '@token-vault/contracts';
+import { DomainError, printable } from '@token-vault/contracts';
 
 /** Ends a command with this one line and status 1. */
 export class CommandError extends Error {
@@ -29,8 +29,11 @@ const explained = new Set([
   'event_store_unavailable',
 ]);
 
-/** One line. A message that may be unsafe is left out: messages of a database can hold the values of a row. */
-export function complaintOf(error: unknown): string {
+/** One line, which cannot control the terminal: a message may name what is stored, such as the keys of rows. */
+export const complaintOf = (error: unknown): string => printable(wordsFor(error));
+
+/** A message that may be unsafe is left out: messages of a database can hold the values of a row. */
+function wordsFor(error: unknown): string {
   if (error instanceof DomainError) return ofDomain(error);
   if (!(error instanceof Error)) return 'failed';
   const code = (error as { code?: unknown }).code;
