@@ -8,7 +8,7 @@ import {
   type StoredEvent,
 } from '@token-vault/event-store';
 import { creations, signedKinds, tenantKind, type SignedKind } from './folds.ts';
-import { isGenuine, textOf } from './genuine.ts';
+import { canJudge, isGenuine, textOf } from './genuine.ts';
 import { beginningOf, decoded, Histories, learn, type History, type Vouched } from './histories.ts';
 import { OldOpenings } from './old-openings.ts';
 
@@ -105,7 +105,7 @@ class SignatureCheck {
   async #problemOf(signed: Signed, history: History): Promise<string | undefined> {
     if (isGenuine(signed.event, signed.hashes, history.fold)) return undefined;
     if (textOf(signed.event) !== undefined)
-      return history.fold.isComplete ? 'has a signature that the vault did not make' : undefined;
+      return canJudge(signed.event, history.fold) ? 'has a signature that the vault did not make' : undefined;
     return (await this.#isOfOlderRelease(signed, history)) ? undefined : 'is not signed';
   }
 

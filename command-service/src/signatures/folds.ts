@@ -34,8 +34,11 @@ import * as tokens from '../tokens/state.ts';
 /** The states that an entity may have had. */
 export interface Fold {
   add(event: RecordedEvent): void;
-  /** False when too many transactions in a row changed the entity: the true state may be none of those that are known. */
-  readonly isComplete: boolean;
+  /**
+   * False when the event does not hold the whole state, and too many transactions in a row changed the entity before: the true state may be none
+   * of those that are known.
+   */
+  canJudge(event: RecordedEvent): boolean;
   /** What the vault may have signed with the event. */
   statementsAfter(event: RecordedEvent): readonly Statement[];
   copy(): Fold;
@@ -75,12 +78,23 @@ class StatesOf<State> implements Fold {
     this.#before = [aggregate.initialState];
   }
 
-  get isComplete(): boolean {
-    return this.#isComplete;
+  canJudge(event: RecordedEvent): boolean {
+    return this.#isComplete || this.#alone(event) !== undefined;
   }
 
+  /**
+   * The same state is kept once. Else a few events that change nothing, in a transaction each, would hide the true state, and they need no
+   * signature.
+   */
   get #all(): readonly State[] {
-    return [...this.#before, ...(this.#within?.states ?? [])];
+    const within = this.#within?.states ?? [];
+    if (within.length === 0) return this.#before;
+    return [...new Map([...this.#before, ...within].map((state) => [this.#nameOf(state), state])).values()];
+  }
+
+  /** What can be signed of a state is all that later events take from it. */
+  #nameOf(state: State): string {
+    return JSON.stringify(this.#aggregate.signer.statementOf(state) ?? state);
   }
 
   #after(event: RecordedEvent, states: readonly State[]): readonly State[] {

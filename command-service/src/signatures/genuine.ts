@@ -24,3 +24,12 @@ export function isGenuine(event: RecordedEvent, hashes: TenantHashes, fold: Fold
   if (signature === undefined || !hasGenuineIndexes(event, hashes)) return false;
   return statementsOf(fold, event).some((statement) => hashes.matches(statement, signature));
 }
+
+/** Whether the fold can tell that the vault did not sign the event. The vault signs no data without the form of its type. */
+export function canJudge(event: RecordedEvent, fold: Fold): boolean {
+  try {
+    return fold.canJudge(event);
+  } catch {
+    return true;
+  }
+}

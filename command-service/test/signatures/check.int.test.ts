@@ -11,6 +11,7 @@ import {
   TokenCreated,
   TokenCvcPurged,
   TokenDeleted,
+  TokenKeysAbandoned,
   TokenSigned,
   TokenUpdated,
   applicationStatement,
@@ -146,6 +147,35 @@ it.each([
     expect(await problems()).toEqual([]);
   },
 );
+
+it('a false signature is named behind events that change nothing, in a transaction each', async () => {
+  await vault.create({ id: 'tok', ...card });
+  const purge = { token_id: 'tok', token_type: 'card', key_ids: [] };
+  const abandoned = { token_id: 'tok', abandoned_key_ids: [] };
+  for (let each = 0; each < 8; each += 1)
+    await append(ownStream('tok'), TokenKeysAbandoned, abandoned, crypto.randomUUID());
+  await append(ownStream('tok'), TokenCvcPurged, { ...purge, signature: `m2.9.${'A'.repeat(22)}` });
+  const id = crypto.randomUUID();
+  const stream = streams.application(vault.principal.tenant.id, id);
+  for (let each = 0; each < 8; each += 1)
+    await append(stream, ApplicationDeleted, { application_id: id }, crypto.randomUUID());
+  const grants = { name: 'planted', permissions: [], rules: [] };
+  const signature = `m2.8.${'A'.repeat(22)}`;
+  await append(stream, ApplicationUpdated, { application_id: id, ...grants, signature });
+  expect(await problems()).toEqual([`TokenCvcPurged 9 ${notOfVault}`, `ApplicationUpdated 8 ${notOfVault}`]);
+});
+
+it('an event that holds the whole state is named behind any number of transactions', async () => {
+  await vault.create({ id: 'tok', type: 'token', data: 'S' });
+  for (let each = 0; each < 70; each += 1) {
+    const dropped = await vault.begin();
+    await vault.update('tok', { metadata: { a: String(each) } }, { transaction: dropped });
+    await vault.end('rollback', dropped);
+  }
+  expect(await problems()).toEqual([]);
+  await forge('tok', { containers: ['/mine/'], signature: `m2.71.${'A'.repeat(22)}` });
+  expect(await problems()).toEqual([`TokenUpdated 71 ${notOfVault}`]);
+});
 
 it('a false signature behind a hundred changes of one transaction is named', async () => {
   await vault.create({ id: 'tok', ...card });
