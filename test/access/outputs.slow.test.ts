@@ -179,15 +179,19 @@ async function deliveredAgain<Body>(
   const receiver = await startReceiver();
   receiver.plan(500);
   const body = { args: { a: `{{ ${tokenId} | slice: 0, 4 }}` }, callback_url: receiver.url };
-  const { headers } = await by.client.expect(202, 'POST', `/reactors/${reactorId}/react`, { body });
-  const sent = (nth: number) =>
-    waitUntil(async () => receiver.deliveries[nth - 1]?.text, { timeoutMs: 15_000, what: `delivery ${nth}` });
-  const first = JSON.parse(await sent(1)) as Body;
-  await change(first);
-  await vault.manager.expect(202, 'POST', `/invocations/${headers.get('svc-invocation-id')}/redeliver`);
-  const second = JSON.parse(await sent(2)) as Body;
-  await receiver.close();
-  return [first, second] as const;
+  const sent = async (nth: number) => {
+    const text = async () => receiver.deliveries[nth - 1]?.text;
+    return JSON.parse(await waitUntil(text, { timeoutMs: 15_000, what: `delivery ${nth}` })) as Body;
+  };
+  try {
+    const { headers } = await by.client.expect(202, 'POST', `/reactors/${reactorId}/react`, { body });
+    const first = await sent(1);
+    await change(first);
+    await vault.manager.expect(202, 'POST', `/invocations/${headers.get('svc-invocation-id')}/redeliver`);
+    return [first, await sent(2)] as const;
+  } finally {
+    await receiver.close();
+  }
 }
 
 interface Changed {
@@ -280,16 +284,20 @@ it.concurrent.each(['uses', 'uses and reads masked'] as const)(
     const writers = Array.from({ length: 4 }, changeAgainAndAgain);
     const body = { args: {}, callback_url: receiver.url };
     const { client } = callers[name];
-    const { headers } = await client.expect(202, 'POST', `/reactors/${reactorId}/react`, { body });
-    const path = `/invocations/${headers.get('svc-invocation-id')}`;
-    const ended = async () => {
-      const { delivery } = (await vault.manager.expect<{ delivery?: Delivered }>(200, 'GET', path)).body;
-      return delivery?.attempts.length ? delivery : undefined;
+    const firstAttempt = async () => {
+      const { headers } = await client.expect(202, 'POST', `/reactors/${reactorId}/react`, { body });
+      const path = `/invocations/${headers.get('svc-invocation-id')}`;
+      const ended = async () => {
+        const { delivery } = (await vault.manager.expect<{ delivery?: Delivered }>(200, 'GET', path)).body;
+        return delivery?.attempts.length ? delivery : undefined;
+      };
+      return waitUntil(ended, { timeoutMs: 15_000, what: 'the first attempt' });
     };
-    const delivery = await waitUntil(ended, { timeoutMs: 15_000, what: 'the first attempt' });
-    isOver = true;
-    await Promise.all(writers);
-    await receiver.close();
+    const delivery = await firstAttempt().finally(async () => {
+      isOver = true;
+      await Promise.all(writers);
+      await receiver.close();
+    });
     expect(delivery).toMatchObject({ state: 'delivered', attempts: [{ number: 1 }] });
     const result = JSON.parse(receiver.deliveries[0]?.text ?? '') as { raw: string; tokens: Token };
     expect(result).toMatchObject({ raw: 'done', tokens: { id, type: 'token' } });
