@@ -10,13 +10,8 @@ import { waitUntil, type TestDatabase } from '@token-vault/test-support';
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import {
-  noted,
-  testRegistry,
-  asSuiteStore,
-  type SuiteEvent,
-  type SuiteStore,
-} from '../src/contract-suite/test-events.ts';
+import { collect, runSubscription } from '../src/contract-suite/fixture.ts';
+import { noted, testRegistry, asSuiteStore, type SuiteStore } from '../src/contract-suite/test-events.ts';
 import { createTestLog, cutConnections, withClient } from './postgres-log.ts';
 
 let database: TestDatabase;
@@ -42,12 +37,6 @@ async function lockHead(): Promise<() => Promise<void>> {
   await client.connect();
   await client.query('begin; select * from event_store.head for update');
   return () => client.end();
-}
-
-async function collect(events: AsyncIterable<SuiteEvent>): Promise<SuiteEvent[]> {
-  const collected: SuiteEvent[] = [];
-  for await (const event of events) collected.push(event);
-  return collected;
 }
 
 describe('the tables of the log', () => {
@@ -178,39 +167,20 @@ describe('an append to Postgres', () => {
 
 describe('a subscription to Postgres', () => {
   it('reads events also when their notification was lost', async () => {
-    const store = open({ pollMs: 50 });
-    const texts: unknown[] = [];
-    const abort = new AbortController();
-    let isCaughtUp = false;
-    const subscription = (async () => {
-      for await (const batch of store.subscribe(startPosition, abort.signal)) {
-        ({ isCaughtUp } = batch);
-        texts.push(...batch.events.map((event) => event.data.text));
-      }
-    })();
-    await waitUntil(() => isCaughtUp);
+    const { events, batches } = runSubscription(open({ pollMs: 50 }), startPosition);
+    await waitUntil(() => batches.at(-1)?.isCaughtUp);
     // Written without append_events, so without a notification.
     await query(`with e as (insert into event_store.event select 1, 'a', 0, 1, 2,
         '00000000-0000-4000-8000-000000000009', 'Noted', '{"text":"quiet"}', '{}')
       update event_store.head set position = 1`);
-    await waitUntil(() => texts.length > 0);
-    abort.abort();
-    await subscription;
-    expect(texts).toEqual(['quiet']);
+    await waitUntil(() => events.length > 0);
+    expect(events.map(({ data }) => data.text)).toEqual(['quiet']);
   });
 
   it('gets events of its own process without reading them back, and events of other processes between them', async () => {
     const [store, other] = [open({ pollMs: 60_000 }), open()];
-    const seen: SuiteEvent[] = [];
-    const abort = new AbortController();
-    let isCaughtUp = false;
-    const subscription = (async () => {
-      for await (const batch of store.subscribe(startPosition, abort.signal)) {
-        ({ isCaughtUp } = batch);
-        seen.push(...batch.events);
-      }
-    })();
-    await waitUntil(() => isCaughtUp);
+    const { events: seen, batches } = runSubscription(store, startPosition);
+    await waitUntil(() => batches.at(-1)?.isCaughtUp);
     const reads = vi.spyOn(pg.Client.prototype, 'query');
     onTestFinished(() => reads.mockRestore());
     const pageReads = () =>
@@ -233,23 +203,16 @@ describe('a subscription to Postgres', () => {
       Array.from({ length: 40 }, (_, n) => (n % 2 ? store : other).append('c', [noted(`c${n}`)], 'any')),
     );
     await isSeen(65);
-    abort.abort();
-    await subscription;
     expect(seen).toEqual(await collect(other.readAll(startPosition)));
   });
 
   it('shares one connection with the others of its process, and gives it up with the last', async () => {
     const store = open();
-    const abort = new AbortController();
-    let batches = 0;
-    const subscriptions = [1, 2, 3].map(async () => {
-      for await (const batch of store.subscribe(startPosition, abort.signal))
-        batches += batch.isCaughtUp ? 1 : 0;
-    });
-    await waitUntil(() => batches === 3);
+    const subscriptions = [1, 2, 3].map(() => runSubscription(store, startPosition));
+    await waitUntil(() => subscriptions.every(({ batches }) => batches.at(-1)?.isCaughtUp));
     expect(await countListeners()).toBe(1);
-    abort.abort();
-    await Promise.all(subscriptions);
+    for (const subscription of subscriptions) subscription.stop();
+    await Promise.all(subscriptions.map(({ ended }) => ended));
     await waitUntil(async () => (await countListeners()) === 0);
   });
 });
