@@ -47,9 +47,10 @@ it('the schema of this release is the one of expected-schema.json', async () => 
   expect(await findSchemaDifferences(pool)).toEqual([]);
 });
 
-it('indexes, comments, rights, tables elsewhere and a rebuild are no differences', async () => {
+it('indexes on columns, comments, rights, tables elsewhere and a rebuild are no differences', async () => {
   await pool.query(`
-    create index of_operator on event_store.event (type);
+    create index of_operator on event_store.event (type desc) include (id);
+    create unique index again on event_store.event (stream, revision);
     comment on table event_store.event is 'of the operator';
     create statistics of_operator on type, stream from event_store.event;
     create role reader_of_test; grant usage on schema event_store to reader_of_test;
@@ -143,12 +144,87 @@ it.each([
   [
     'a default with another expression',
     'alter table projections.checkpoint alter updated_at set default clock_timestamp()',
-    /^is not of this release: column projections\.checkpoint\.updated_at timestamp with time zone not null default clock_timestamp\(\)$/m,
+    /^is not of this release: column projections\.checkpoint\.updated_at \d+ timestamp with time zone not null default clock_timestamp\(\)$/m,
   ],
   [
     'a table that inherits',
     'create table of_operator.more () inherits (rm_tokens.token)',
     /^is not of this release: relation rm_tokens\.token r p inherits$/m,
+  ],
+  [
+    'an index of a part of the rows',
+    `create function event_store.q(text) returns boolean immutable language sql as 'select false';
+     create index q on event_store.event (stream, revision) where event_store.q(stream)`,
+    /^is not of this release: index on event_store\.event btree \(stream collate pg_catalog\.C, revision\) where event_store\.q\(stream\)$/m,
+  ],
+  [
+    'an index of an expression',
+    'create index q on event_store.event (md5(stream))',
+    /^is not of this release: index on event_store\.event btree \(md5\(stream\) collate pg_catalog\.C\)$/m,
+  ],
+  [
+    'an index of the vault that is not valid',
+    `update pg_index set indisvalid = false where indexrelid = 'key_ring.data_key_pkey'::regclass`,
+    /^is not of this release: index on key_ring\.data_key btree \(id\) unique not valid$/m,
+  ],
+  [
+    'a unique index more',
+    'create unique index q on event_store.event (revision)',
+    /^is not of this release: index on event_store\.event btree \(revision\) unique$/m,
+  ],
+  [
+    'an index by a collation of its own',
+    `create collation q.c (provider = icu, locale = 'und-u-ks-level1', deterministic = false);
+     create index q on rm_tokens.token (id collate q.c)`,
+    /^is not of this release: index on rm_tokens\.token btree \(id collate q\.c\)$/m,
+  ],
+  [
+    'a column with another collation',
+    `create collation q.c (provider = icu, locale = 'und-u-ks-level1', deterministic = false);
+     alter table rm_tokens.token_metadata alter key type text collate q.c`,
+    /^is not of this release: column rm_tokens\.token_metadata\.key 3 text collate q\.c not null$/m,
+  ],
+  [
+    'two columns that exchanged their names',
+    `alter table rm_tokens.token rename created_by to q; alter table rm_tokens.token rename type to created_by;
+     alter table rm_tokens.token rename q to type`,
+    /^is not of this release: column rm_tokens\.token\.type \d+ text not null$/m,
+  ],
+  [
+    'a cast of the rows of a table',
+    `create function q.text(rm_tokens.token) returns text language sql as 'select null::text';
+     create cast (rm_tokens.token as text) with function q.text as implicit`,
+    /^is not of this release: cast rm_tokens\.token as text i f$/m,
+  ],
+  [
+    'arguments of a function that exchanged their names',
+    `drop function projections.advance(text, integer, bigint, bigint);
+     create function projections.advance(of_name text, of_generation integer, new_position bigint, old_position bigint)
+     returns void language plpgsql as 'begin end'`,
+    /^is not of this release: function projections\.advance\(.*\) \{of_name,of_generation,new_position,old_position\} returns void plpgsql f v/m,
+  ],
+  [
+    'a function where the search path finds it',
+    `create function public.q(integer = 1, out text) returns setof text strict language sql as $$ select 'x' $$`,
+    /^is not of this release: function public\.q\(integer\) \{i,o\} integer, text 1 returns set of text sql f v strict/m,
+  ],
+  [
+    'an operator where the search path finds it',
+    `create function q.q(name, text) returns boolean language sql as 'select true';
+     create operator public.= (function = q.q, leftarg = name, rightarg = text)`,
+    /^is not of this release: operator public\.=$/m,
+  ],
+  ['a domain', 'create domain rm_tokens.q as text', /^is not of this release: type rm_tokens\.q d$/m],
+  [
+    'a trigger with another name of its rows',
+    `drop trigger count_on_insert on rm_tokens.token; create trigger count_on_insert after insert on rm_tokens.token
+     referencing new table as q for each statement execute function rm_tokens.count_on_insert()`,
+    /^is not of this release: trigger count_on_insert on rm_tokens\.token O 4 rm_tokens\.count_on_insert new q$/m,
+  ],
+  [
+    'a setting of the role',
+    `alter role current_user set enable_seqscan = off; alter role current_user set log_statement = 'none'`,
+    /^is not of this release: setting enable_seqscan=off$/m,
   ],
   [
     'a search path',
@@ -159,7 +235,7 @@ it.each([
   const client = await pool.connect();
   try {
     const { pathname } = new URL(database.url);
-    await client.query(`begin; ${change.replace('DATABASE', pathname.slice(1))}`);
+    await client.query(`begin; create schema q; ${change.replace('DATABASE', pathname.slice(1))}`);
     const found = await findSchemaDifferences(client);
     expect(found.join('\n')).toMatch(told);
   } finally {
