@@ -1,3 +1,4 @@
+import { holderOf } from '@token-vault/access';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import type { Expressions, RequestExpressions } from '@token-vault/expressions';
@@ -35,4 +36,4 @@ export interface CommandDependencies {
 export const expressionsOf = (
   { expressions }: Pick<CommandDependencies, 'expressions'>,
   { identity, principal }: RequestContext,
-): RequestExpressions => expressions.of(identity, principal.tenant.id);
+): RequestExpressions => expressions.of(identity, holderOf(principal));

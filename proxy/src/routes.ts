@@ -1,3 +1,4 @@
+import { holderOf } from '@token-vault/access';
 import {
   ConflictError,
   DomainError,
@@ -185,10 +186,12 @@ class Proxy {
   /** The request with data in place of its expressions. @throws DomainError */
   #filled({ template, proxy }: Going, { tokens }: TakenTokens, context: RequestContext): Promise<Filled> {
     const { expressions, guess } = this.#dependencies;
-    const { tenant } = context.principal;
     return tokens.then((opened) => {
       const fill = async () => {
-        const outgoing = await template.fill(expressions.of(context.identity, tenant.id), opened);
+        const outgoing = await template.fill(
+          expressions.of(context.identity, holderOf(context.principal)),
+          opened,
+        );
         return proxy?.requestCode === undefined
           ? { outgoing }
           : { outgoing, args: argumentsOf(outgoing, proxy) };

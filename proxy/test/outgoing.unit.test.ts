@@ -40,7 +40,7 @@ async function outgoing({ query = '', headers = [], body = '', type, url = 'http
     signal: new AbortController().signal,
   };
   const template = await readOutgoing(raw, new URL(url), 'tenant');
-  return template.fill(expressions.of({}, 'tenant'), tokens);
+  return template.fill(expressions.of({}, { tenantId: 'tenant', applicationId: 'a' }), tokens);
 }
 
 const bodyOf = async (type: string, body: string) =>

@@ -41,7 +41,10 @@ async function shown(row: TokenRow, transform: 'mask' | 'reveal') {
       return secret(values[sealed] as Value);
     },
   };
-  const expressions = createExpressions(createInlineWorkers()).of({}, 'tenant');
+  const expressions = createExpressions(createInlineWorkers()).of(
+    {},
+    { tenantId: 'tenant', applicationId: 'a' },
+  );
   const { data } = await showToken({ keyRing, expressions, turns: new Turns(), now }, row, transform);
   return { opened, data };
 }

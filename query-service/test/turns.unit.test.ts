@@ -39,7 +39,10 @@ function rowOf(id: number, length: number): TokenRow {
 
 /** How often another request could use the thread while a page was being shown. */
 async function turnsDuring(page: readonly TokenRow[]): Promise<number> {
-  const expressions = createExpressions(createInlineWorkers()).of({}, 'tenant');
+  const expressions = createExpressions(createInlineWorkers()).of(
+    {},
+    { tenantId: 'tenant', applicationId: 'a' },
+  );
   const keyRing = { open: async <Value extends JsonInput>() => secret(JSON.parse(stored) as Value) };
   const showing = { keyRing, expressions, turns: new Turns(), now };
   let [turns, isShown] = [0, false];

@@ -18,7 +18,7 @@ describe('lanes', () => {
     const inLane = createLanes(2);
     const { running, ends, work } = lastingWork();
     const all = ['a1', 'a2', 'a3', 'a4', 'b1'].map((name) =>
-      inLane({ tenantId: name.charAt(0), caller: 'app' }, work(name)),
+      inLane({ tenantId: name.charAt(0), applicationId: 'app' }, work(name)),
     );
     await Promise.resolve();
     expect(running).toEqual(['a1', 'a2', 'b1']);
@@ -32,11 +32,11 @@ describe('lanes', () => {
     await all[3];
   });
 
-  it('let callers of one tenant take turns, however many tasks one of them has', async () => {
+  it('let applications of one tenant take turns, however many tasks one of them has', async () => {
     const inLane = createLanes(2);
     const { running, ends, work } = lastingWork();
     const all = ['a1', 'a2', 'a3', 'a4', 'b1', 'b2'].map((name) =>
-      inLane({ tenantId: 'tenant', caller: name.charAt(0) }, work(name)),
+      inLane({ tenantId: 'tenant', applicationId: name.charAt(0) }, work(name)),
     );
     for (let ended = 0; ended < all.length; ended += 1) {
       await vi.waitFor(() => expect(running.length).toBeGreaterThan(ended));
@@ -48,7 +48,7 @@ describe('lanes', () => {
 
   it('continue after failed work', async () => {
     const inLane = createLanes(1);
-    const of = { tenantId: 'a', caller: 'app' };
+    const of = { tenantId: 'a', applicationId: 'app' };
     const failing = inLane(of, () => Promise.reject(new Error('no')));
     const next = inLane(of, () => Promise.resolve());
     await expect(failing).rejects.toThrow('no');

@@ -70,7 +70,11 @@ it.each([
 const shown = async (text: string) => {
   try {
     const data = '4938271650381111';
-    return await renderMask(new RequestExpressions('tenant', createInlineWorkers()), text, data);
+    return await renderMask(
+      new RequestExpressions({ tenantId: 'tenant', applicationId: 'a' }, createInlineWorkers()),
+      text,
+      data,
+    );
   } catch (error) {
     return String(error);
   }

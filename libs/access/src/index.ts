@@ -1,4 +1,4 @@
-export type { Grants, Principal, TenantContext } from './principal.ts';
+export { holderOf, type Grants, type Principal, type TenantContext } from './principal.ts';
 export { seesFingerprints } from './console.ts';
 export { can, decideTokenAccess, refusalText, shownBy, type AccessibleToken } from './decide.ts';
 export { tokenVisibility, type TokenVisibility, type VisibilityClause } from './visibility.ts';

@@ -53,6 +53,9 @@ export interface Principal extends Grants {
   readonly reason?: string;
 }
 
+/** The application that holds what the caller takes of its tenant's shares (TenantShares). */
+export const holderOf = ({ tenant, applicationId }: Principal) => ({ tenantId: tenant.id, applicationId });
+
 /** The grants that all must allow what the caller does: its own, and for a session also those of its authorizer. */
 export const sidesOf = (principal: Principal): readonly Grants[] =>
   principal.authorizer ? [principal, principal.authorizer] : [principal];

@@ -1,3 +1,4 @@
+import type { Holder } from '@token-vault/batching';
 import { ExpressionEvaluationError, ExpressionSyntaxError } from './errors.ts';
 import type { Bindings } from './evaluation.ts';
 import { failed, runJob, type Job, type JobFailure, type JobOutcome } from './job.ts';
@@ -18,10 +19,10 @@ export interface WorkerAnswer {
   readonly used: Allowance;
 }
 
-/** Threads that evaluate expressions that are not simple. Tenants take turns. */
+/** Threads that evaluate expressions that are not simple. Tenants take turns, and the applications of a tenant do. */
 export interface ExpressionWorkers {
   /** @throws UnavailableError when too many jobs wait. A job that exceeds its allowance, or breaks its thread, gives an outcome instead. */
-  run(tenantId: string, job: Job, allowance: Allowance): Promise<WorkerAnswer>;
+  run(holder: Holder, job: Job, allowance: Allowance): Promise<WorkerAnswer>;
   close(): Promise<void>;
 }
 
@@ -48,7 +49,7 @@ export function toExpressionError({ kind, message, position }: JobFailure, field
  * promise; the others one after the other in a worker.
  */
 export class RequestExpressions {
-  readonly #tenantId: string;
+  readonly #holder: Holder;
   readonly #workers: ExpressionWorkers;
   #threadSteps: number = limits.threadStepsOfRequest;
   #ms: number = limits.requestMs;
@@ -56,8 +57,8 @@ export class RequestExpressions {
   #output: number = limits.outputOfRequest;
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(tenantId: string, workers: ExpressionWorkers) {
-    this.#tenantId = tenantId;
+  constructor(holder: Holder, workers: ExpressionWorkers) {
+    this.#holder = holder;
     this.#workers = workers;
   }
 
@@ -97,7 +98,7 @@ export class RequestExpressions {
       output: Math.min(limits.output, this.#output),
     };
     if (allowance.ms <= 0 || allowance.memory <= 0 || allowance.output <= 0) return failed(tooSlow);
-    const { outcome, used } = await this.#workers.run(this.#tenantId, job, allowance);
+    const { outcome, used } = await this.#workers.run(this.#holder, job, allowance);
     this.#ms -= used.ms;
     this.#memory -= used.memory;
     this.#output -= used.output;
@@ -113,16 +114,16 @@ function valuesOf(outcome: JobOutcome): readonly Json[] {
 /** The expressions of requests; see {@link RequestExpressions}. */
 export interface Expressions {
   /** The expressions of a request; the same object at each call. @param request an object that lives as long as the request */
-  of(request: object, tenantId: string): RequestExpressions;
+  of(request: object, holder: Holder): RequestExpressions;
 }
 
 export function createExpressions(workers: ExpressionWorkers): Expressions {
   const known = new WeakMap<object, RequestExpressions>();
   return {
-    of(request, tenantId) {
+    of(request, holder) {
       let expressions = known.get(request);
       if (expressions === undefined)
-        known.set(request, (expressions = new RequestExpressions(tenantId, workers)));
+        known.set(request, (expressions = new RequestExpressions(holder, workers)));
       return expressions;
     },
   };

@@ -18,7 +18,8 @@ export function evaluateOne(
 }
 
 /** A new request, without threads. */
-export const newRequest = (): RequestExpressions => new RequestExpressions('tenant', createInlineWorkers());
+export const newRequest = (): RequestExpressions =>
+  new RequestExpressions({ tenantId: 'tenant', applicationId: 'a' }, createInlineWorkers());
 
 export const run = (expression: string, data: Json, metadata?: Json): Json =>
   evaluateOne(expression, metadata === undefined ? { data } : { data, metadata });

@@ -119,7 +119,7 @@ describe('the defaults of each type', () => {
     ['social_security_number', '/pii/high/', '123-45-6789', 'XXX-XX-6789', '123456789', ['123-45-6789', '123456789', '6789']],
     ['employer_id_number', '/pii/high/', '12-3456789', 'XX-XXX6789', '123456789', ['12-3456789', '123456789', '6789']],
   ])('%s', async (type, container, data, shown, fingerprinted, indexed) => {
-    const request = createExpressions(createInlineWorkers()).of({}, 'tenant');
+    const request = createExpressions(createInlineWorkers()).of({}, { tenantId: 'tenant', applicationId: 'a' });
     const defaults = typeDefaults[type];
     expect(defaults.container).toBe(container);
     if (shown === undefined) expect(defaults.mask).toBeUndefined();

@@ -1,3 +1,4 @@
+import { holderOf } from '@token-vault/access';
 import {
   entityTypeOfToken,
   ValidationError,
@@ -118,7 +119,7 @@ class Detokenization implements PendingAnswer {
    */
   async evaluate(context: RequestContext, ids = this.#ids, isLast = false): Promise<void> {
     const { expressions } = this.#dependencies;
-    const budget = expressions.of(context.identity, context.principal.tenant.id);
+    const budget = expressions.of(context.identity, holderOf(context.principal));
     const tokens = new Map<string, DetokenizedToken>();
     try {
       for (const page of pagesOf(ids)) {

@@ -1,5 +1,5 @@
 import { isErased } from '@token-vault/crypto';
-import { seesFingerprints, shownBy } from '@token-vault/access';
+import { holderOf, seesFingerprints, shownBy } from '@token-vault/access';
 import {
   TokensRead,
   type DataOf,
@@ -178,7 +178,7 @@ export const asRead = (
   operation: Reading['operation'],
 ): Form<Token> => ({
   opener({ identity, principal, now }) {
-    const expressions = all.of(identity, principal.tenant.id);
+    const expressions = all.of(identity, holderOf(principal));
     const showing = { keyRing, expressions, turns: new Turns(), now };
     const hasFingerprints = seesFingerprints(principal);
     return async ({ row, transform }) => {

@@ -1,25 +1,32 @@
-import { FairQueue } from '@token-vault/batching';
+import { FairQueue, type Holder } from '@token-vault/batching';
+import type { Invocation } from './invocation.ts';
+
+/** Sessions take the turns of their application. */
+export const holderOf = ({ tenantId, metadata }: Invocation): Holder => ({
+  tenantId,
+  applicationId: metadata.application_id ?? metadata.actor.id,
+});
 
 /**
  * Runs a few tasks of each tenant at once. The others wait, which costs only memory. So the backlog of one tenant
- * does not delay other tenants. Callers of one tenant take turns: each waits for at most one task of each other caller.
+ * does not delay other tenants. Applications of one tenant take turns: each waits for at most one task of each other one.
  */
 export function createLanes(perTenant: number) {
   interface Lane {
     busy: number;
-    /** By caller. */
+    /** By application. */
     readonly waiting: FairQueue<() => void>;
   }
   const lanes = new Map<string, Lane>();
 
   return async <Result>(
-    { tenantId, caller }: { readonly tenantId: string; readonly caller: string },
+    { tenantId, applicationId }: Holder,
     work: () => Promise<Result>,
   ): Promise<Result> => {
     const lane = lanes.get(tenantId) ?? { busy: 0, waiting: new FairQueue() };
     lanes.set(tenantId, lane);
     if (lane.busy < perTenant) lane.busy += 1;
-    else await new Promise<void>((resolve) => lane.waiting.push(caller, resolve));
+    else await new Promise<void>((resolve) => lane.waiting.push(applicationId, resolve));
     try {
       return await work();
     } finally {

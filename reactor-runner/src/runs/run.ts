@@ -11,7 +11,7 @@ import { errorFields, type Logger, type Spans } from '@token-vault/observability
 import { RecordedRefusals } from '@token-vault/operations';
 import type { EgressFetch } from '@token-vault/egress';
 import { defaultRunsPerTenant, emptyConsole, type GuestConsole, type SandboxPool } from '../sandbox/index.ts';
-import { createLanes } from './lanes.ts';
+import { createLanes, holderOf } from './lanes.ts';
 import {
   isGenuine,
   readHistory,
@@ -133,16 +133,13 @@ export class Runs {
 
   #runInTurn(invocation: Invocation, onClaimed: () => void): Promise<boolean> {
     const { depth, mode } = invocation.invoked;
-    const { tenantId, metadata } = invocation;
-    // Sessions take the turns of their application.
-    const caller = metadata.application_id ?? metadata.actor.id;
     const run = async () =>
       (await isGenuine(this.#dependencies.keyRing, invocation))
         ? this.#run(invocation, onClaimed)
         : this.#refuse(invocation, onClaimed);
     // A run that another run waits for must not wait for a place of that run. Asynchronous runs have their own places
     // (backlog.ts).
-    return depth > 0 || mode === 'async' ? run() : this.#inLane({ tenantId, caller }, run);
+    return depth > 0 || mode === 'async' ? run() : this.#inLane(holderOf(invocation), run);
   }
 
   /**
@@ -274,7 +271,7 @@ export class Runs {
       openedTokens.then((it) => it.tokens),
       openedTokens,
     ]);
-    const budget = expressions.of(invocation, tenantId);
+    const budget = expressions.of(invocation, holderOf(invocation));
     const detokenized = await detokenize(opened.expose(), (id) => tokens.get(id), {
       expressions: budget,
       guess: guessOfArguments(invocation, { context, parents }, refusals, this.#dependencies),

@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os';
-import { FairQueue } from '@token-vault/batching';
+import { TenantQueue, type Holder } from '@token-vault/batching';
 import { ExpressionsBusyError } from '@token-vault/contracts';
 import type { Job } from '../job.ts';
 import type { Allowance, ExpressionWorkers, WorkerAnswer } from '../request.ts';
@@ -12,7 +12,7 @@ export interface ExpressionWorkerOptions {
   readonly idleMs?: number;
   /** How long a job may wait for a thread. */
   readonly waitMs?: number;
-  /** Jobs of one tenant that may wait. */
+  /** Jobs of one tenant that may wait. Those of one application: half. */
   readonly waitingOfTenant?: number;
   /** The script of the threads. For tests. */
   readonly script?: URL;
@@ -25,13 +25,12 @@ interface Waiting {
 
 const maxWaiting = 2_000;
 
-/** Threads that are started when needed. One tenant uses at most half of them, and tenants take turns. */
+/** Threads that are started when needed. One tenant uses at most half of them. Tenants take turns, and the applications of a tenant do. */
 class Pool implements ExpressionWorkers {
   readonly #size: number;
   readonly #idleMs: number;
   readonly #waitMs: number;
-  readonly #waitingOfTenant: number;
-  readonly #queue = new FairQueue<Waiting>();
+  readonly #queue: TenantQueue<Waiting>;
   readonly #busy = new Map<string, number>();
   readonly #threads = new Set<Thread>();
   readonly #free: { readonly thread: Thread; readonly timer: NodeJS.Timeout }[] = [];
@@ -43,28 +42,24 @@ class Pool implements ExpressionWorkers {
     this.#idleMs = options.idleMs ?? 30_000;
     this.#waitMs = options.waitMs ?? 10_000;
     this.#script = options.script ?? new URL('./worker.ts', import.meta.url);
-    this.#waitingOfTenant = options.waitingOfTenant ?? 100;
+    this.#queue = new TenantQueue(options.waitingOfTenant ?? 200);
   }
 
-  run(tenantId: string, job: Job, allowance: Allowance): Promise<WorkerAnswer> {
-    if (
-      this.#isClosed ||
-      this.#queue.sizeOf(tenantId) >= this.#waitingOfTenant ||
-      this.#queue.size >= maxWaiting
-    )
+  run(holder: Holder, job: Job, allowance: Allowance): Promise<WorkerAnswer> {
+    if (this.#isClosed || !this.#queue.mayWait(holder) || this.#queue.size >= maxWaiting)
       return Promise.reject(tooMany());
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
-        if (this.#queue.remove(tenantId, waiting)) reject(tooMany());
+        if (this.#queue.remove(holder, waiting)) reject(tooMany());
       }, this.#waitMs);
       const waiting: Waiting = {
-        tenantId,
+        tenantId: holder.tenantId,
         start: (thread) => {
           clearTimeout(timer);
           return thread.run(job, allowance).then(resolve, reject);
         },
       };
-      this.#queue.push(tenantId, waiting);
+      this.#queue.push(holder, waiting);
       this.#place();
     });
   }

@@ -1,3 +1,4 @@
+import { holderOf } from '@token-vault/access';
 import { hashDomains, searchIndexStatement } from '@token-vault/contracts';
 import { isErased, type KeyRing, type TenantHashes } from '@token-vault/crypto';
 import {
@@ -58,11 +59,12 @@ const isAsWritten = (match: Match, hashes: TenantHashes): boolean =>
 async function valuesGivenBy(
   { keyRing, expressions }: MatchDependencies,
   matches: readonly Match[],
-  { principal: { tenant }, identity }: RequestContext,
+  { principal, identity }: RequestContext,
 ): Promise<ReadonlySet<string>> {
+  const { tenant } = principal;
   const turns = new Turns();
   const hashes = await keyRing.hashes(tenant.id);
-  const budget = expressions.of(identity, tenant.id);
+  const budget = expressions.of(identity, holderOf(principal));
 
   async function of(match: Match): Promise<readonly string[]> {
     const indexes = match.search_indexes === null ? [] : (JSON.parse(match.search_indexes) as string[]);
