@@ -64,6 +64,7 @@ describe('the log', () => {
 
   it('is reported as pending when its projection does not reach the position', async () => {
     await vault.token(tenantId);
+    let outOfTurn = 0;
     const headersWhen = async (isThere: boolean) => {
       const { listLogs } = createLogHandlers({
         reads: createFairReads(vault.pool),
@@ -75,6 +76,7 @@ describe('the log', () => {
         principal: managerOf(tenantId),
         traceId: 'test',
         now: vault.clock.now(),
+        outOfTurn: (wait) => ((outOfTurn += 1), wait()),
       });
       const { headers } = await listLogs?.(
         { params: undefined, query: { page: 1, size: 10 }, body: undefined },
@@ -84,6 +86,8 @@ describe('the log', () => {
     };
     expect(await headersWhen(false)).toEqual({ 'SVC-CONSISTENCY': 'pending' });
     expect(await headersWhen(true)).toEqual({});
+    // Its wait holds no place of the edge.
+    expect(outOfTurn).toBe(2);
   });
 
   it('has an entry for its own reading', async () => {

@@ -96,6 +96,13 @@ async function readOften(place: Place): Promise<Strike> {
   return repeat(caller, 'GET', `/tokens/${id}`);
 }
 
+/** Asks by a public key for a position that no event has. */
+async function waitInVain(place: Place): Promise<Strike> {
+  const caller = await makeCaller(place, publicCaller);
+  const headers = { 'SVC-POSITION': '18446744073709551615' };
+  return async () => (await caller.request('GET', '/applications/key', { headers })).status;
+}
+
 export const edgeAttacks: readonly Attack[] = [
   {
     name: '1 MiB of metadata',
@@ -160,6 +167,13 @@ export const edgeAttacks: readonly Attack[] = [
     atOnce: 1_000,
     statuses: [200],
     prepare: readOften,
+  },
+  {
+    name: '600 queries of a position that no event has',
+    line: 'B',
+    atOnce: 600,
+    statuses: [503],
+    prepare: waitInVain,
   },
   {
     name: 'metrics asked for by 50 clients',

@@ -156,6 +156,7 @@ function toOperationRequest(call: OperationCall, callers: HttpCallers, turn: Tur
     // A request whose body arrives slowly holds no place meanwhile.
     readBody: () => readBody(request, response, tenantId, () => turn.begin(tenantId)),
     onWaiting: () => turn.end(),
+    outOfTurn: (wait) => turn.outOfTurn(wait),
     onInvoked: (invocationId) => nameInvocation(response, invocationId),
     mediaType: header(request, 'content-type') ?? '',
     transactionId: header(request, 'svc-transaction-id'),

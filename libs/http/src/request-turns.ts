@@ -1,6 +1,7 @@
 import { FairPlaces, presentTenants, type PresentTenants } from '@token-vault/batching';
 import { UnavailableError } from '@token-vault/contracts';
 import type { ServerResponse } from 'node:http';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { RequestAbortedError } from './body.ts';
 
 /**
@@ -24,11 +25,27 @@ export interface RequestTurnsOptions {
   readonly countedMs?: number;
 }
 
+/** The request of a wait that is over at once keeps its place, so that it does not queue twice. */
+const isOverAtOnce = (wait: Promise<unknown>): Promise<boolean> =>
+  Promise.race([
+    wait.then(
+      () => true,
+      () => true,
+    ),
+    nextTurn(false),
+  ]);
+
 /** The turn of one request. */
 export interface Turn {
   /** Resolves when the request may run. @throws UnavailableError, RequestAbortedError */
   begin(tenantId: string): Promise<void>;
-  /** May be called more than once, and without `begin`. */
+  /**
+   * Waits without the place, which serves another request meanwhile. Then the request takes a place again, if it had one: the work that
+   * follows has its turn like any other. After a wait that is over at once, the request still has its place; after an error it has none.
+   * @throws UnavailableError when too many requests wait, RequestAbortedError, and any error of `wait`
+   */
+  outOfTurn<Result>(wait: () => Promise<Result>): Promise<Result>;
+  /** From now on the request has no place. May be called more than once, and without `begin`. */
   end(): void;
 }
 
@@ -40,6 +57,8 @@ export interface Turn {
  */
 export class RequestTurns {
   readonly #places: FairPlaces;
+  /** The requests that wait out of their turn. Each costs memory. */
+  readonly #outside: FairPlaces;
   readonly #present: PresentTenants;
   readonly #countedMs: number;
 
@@ -48,6 +67,13 @@ export class RequestTurns {
     this.#countedMs = options.countedMs ?? countedMs;
     const placesOf = (tenantId: string) => this.#placesOf(tenantId);
     this.#places = new FairPlaces({ places, placesOf, waitingOfTenant, maxWaiting, refuse: tooMany });
+    this.#outside = new FairPlaces({
+      places: maxWaiting,
+      placesOf: () => waitingOfTenant,
+      waitingOfTenant: 0,
+      maxWaiting: 0,
+      refuse: tooMany,
+    });
   }
 
   /** The number of waiting requests. */
@@ -56,26 +82,53 @@ export class RequestTurns {
   }
 
   of(response: ServerResponse): Turn {
-    let leave = (): void => undefined;
-    return {
-      begin: async (tenantId) => {
-        this.#present.see(tenantId);
-        const waiting = this.#places.enter(tenantId);
-        if (waiting) {
-          const giveUp = () => waiting.giveUp(new RequestAbortedError('the client disconnected'));
-          response.once('close', giveUp);
-          await waiting.begun.finally(() => response.off('close', giveUp));
-        }
-        leave = () => {
-          clearTimeout(timer);
-          leave = () => undefined;
-          this.#present.see(tenantId);
-          this.#places.leave(tenantId);
-        };
-        const timer = setTimeout(() => leave(), this.#countedMs);
-      },
-      end: () => leave(),
+    let isEnded = false;
+    let tenant = '';
+    /** Whether there was a place to leave. */
+    let leave = (): boolean => false;
+    const begin = async (tenantId: string): Promise<void> => {
+      tenant = tenantId;
+      leave = await this.#enter(tenantId, response);
+      if (isEnded) leave();
     };
+    return {
+      begin,
+      outOfTurn: async (wait) => {
+        this.#outside.enter(tenant);
+        const waiting = wait().finally(() => this.#outside.leave(tenant));
+        if (await isOverAtOnce(waiting)) return waiting;
+        const hadPlace = leave();
+        const result = await waiting;
+        if (hadPlace) await begin(tenant);
+        return result;
+      },
+      end() {
+        isEnded = true;
+        leave();
+      },
+    };
+  }
+
+  /** Gives the function that leaves the place. */
+  async #enter(tenantId: string, response: ServerResponse): Promise<() => boolean> {
+    this.#present.see(tenantId);
+    const waiting = this.#places.enter(tenantId);
+    if (waiting) {
+      const giveUp = () => waiting.giveUp(new RequestAbortedError('the client disconnected'));
+      response.once('close', giveUp);
+      await waiting.begun.finally(() => response.off('close', giveUp));
+    }
+    let hasPlace = true;
+    const leave = (): boolean => {
+      if (!hasPlace) return false;
+      hasPlace = false;
+      clearTimeout(timer);
+      this.#present.see(tenantId);
+      this.#places.leave(tenantId);
+      return true;
+    };
+    const timer = setTimeout(leave, this.#countedMs);
+    return leave;
   }
 
   /** Whether no other tenant has, wants or just had places. */

@@ -16,17 +16,25 @@ let turns: RequestTurns;
 let begun: string[];
 let [running, most] = [0, 0];
 let [finished, finish] = [Promise.resolve(), () => {}];
+/** The requests that wait for a position so far, and whether it is reached. */
+let waits = 0;
+let [reached, decide] = [Promise.resolve(true), (_isReached: boolean) => {}];
 
 beforeEach(async () => {
   begun = [];
   ({ promise: finished, resolve: finish } = Promise.withResolvers<void>());
-  [running, most] = [0, 0];
+  ({ promise: reached, resolve: decide } = Promise.withResolvers<boolean>());
+  [running, most, waits] = [0, 0, 0];
   turns = new RequestTurns({ present: new PresentTenants(), countedMs: 60_000 });
   app = await startTinyApp({
     authentications: {
       [otherKey]: { kind: 'authenticated', principal: principalWith({ tenant }), keyHash: 'other' },
     },
     dependencies: { turns },
+    waitFor: (position) => {
+      if (position === '99') waits += 1;
+      return position === '99' ? reached : Promise.resolve(true);
+    },
     handlers: {
       createToken: async () => ({ body: {} }),
       async getToken({ params }, context) {
@@ -81,6 +89,21 @@ describe('a request that holds no place', () => {
     expect((await readAs(goodKey)).status).toBe(200);
     finish();
     await Promise.all(waiting);
+  });
+
+  it('is one that waits for a position, until the read models have reached it', async () => {
+    const readAt = (position: string) =>
+      send(app.port, '/tokens/long', { headers: { 'SVC-API-KEY': goodKey, 'SVC-POSITION': position } });
+    const waiting = Array.from({ length: 100 }, () => readAt('99'));
+    await waitUntil(() => waits === 100);
+    expect((await readAs(goodKey)).status).toBe(200);
+    expect((await readAs(otherKey)).status).toBe(200);
+    decide(true);
+    await waitUntil(() => running + turns.waiting === 100);
+    expect(running).toBeLessThanOrEqual(64);
+    finish();
+    expect((await Promise.all(waiting)).every(({ status }) => status === 200)).toBe(true);
+    expect(most).toBeLessThanOrEqual(64);
   });
 
   it('is one whose body has not arrived', async () => {

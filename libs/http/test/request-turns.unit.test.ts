@@ -122,6 +122,86 @@ describe('the requests of a tenant', () => {
   });
 });
 
+describe('a request that waits out of its turn', () => {
+  let over: PromiseWithResolvers<string>;
+  /** Its wait, and what it does when it goes on. */
+  let waiting: Promise<unknown>;
+
+  beforeEach(() => {
+    over = Promise.withResolvers();
+  });
+
+  async function wait({ turn }: { readonly turn: Turn }): Promise<void> {
+    waiting = turn.outOfTurn(() => over.promise);
+    waiting.catch(() => undefined);
+    await nextTurn();
+    await nextTurn();
+  }
+
+  it('gives its place to another one, and goes on when it has a place again', async () => {
+    await arriveMany('greedy', 65);
+    await wait(running[0]!);
+    expect([running.length, turns.waiting]).toEqual([65, 0]);
+    over.resolve('reached');
+    await nextTurn();
+    expect(turns.waiting).toBe(1);
+    running[1]!.turn.end();
+    expect(await waiting).toBe('reached');
+    await arriveMany('greedy', 1);
+    expect(turns.waiting).toBe(1);
+  });
+
+  it('keeps its place when the wait is over at once', async () => {
+    await arriveMany('greedy', 65);
+    over.resolve('reached');
+    await wait(running[0]!);
+    expect(await waiting).toBe('reached');
+    expect([running.length, turns.waiting]).toEqual([64, 1]);
+  });
+
+  it('takes no place after an error, nor when it has ended', async () => {
+    await arriveMany('greedy', 64);
+    await wait(running[0]!);
+    over.reject(new Error('late'));
+    await expect(waiting).rejects.toThrow('late');
+    over = Promise.withResolvers();
+    await wait(running[1]!);
+    running[1]!.turn.end();
+    over.resolve('reached');
+    await waiting;
+    await arriveMany('greedy', 3);
+    expect([running.length, turns.waiting]).toEqual([66, 1]);
+  });
+
+  it('has one place again, however many of its parts wait', async () => {
+    await arriveMany('greedy', 64);
+    await Promise.all([wait(running[0]!), wait(running[0]!)]);
+    over.resolve('reached');
+    await waiting;
+    await nextTurn();
+    await arriveMany('greedy', 1);
+    expect([running.length, turns.waiting]).toEqual([64, 1]);
+    running[0]!.turn.end();
+    await arriveMany('greedy', 1);
+    expect([running.length, turns.waiting]).toEqual([65, 1]);
+  });
+
+  it('is refused when 2,000 of its tenant wait so, and those of others are not', async () => {
+    for (let count = 0; count < 2_000; count += 1) {
+      await arriveMany('greedy', 1);
+      void running.at(-1)!.turn.outOfTurn(() => over.promise);
+      await nextTurn();
+    }
+    await arriveMany('greedy', 1);
+    await wait(running.at(-1)!);
+    await expect(waiting).rejects.toThrow(UnavailableError);
+    await arriveMany('neighbour', 1);
+    await wait(running.at(-1)!);
+    over.resolve('reached');
+    expect(await waiting).toBe('reached');
+  });
+});
+
 describe('a tenant', () => {
   it('is alone when no other one has, wants or just had places', async () => {
     await arriveMany('greedy', 1_000);

@@ -22,7 +22,14 @@ export interface AdmissionDependencies extends RefusalDependencies {
 }
 
 type Optional =
-  'reason' | 'params' | 'causationId' | 'parents' | 'consoleSession' | 'onWaiting' | 'onInvoked';
+  | 'reason'
+  | 'params'
+  | 'causationId'
+  | 'parents'
+  | 'consoleSession'
+  | 'onWaiting'
+  | 'outOfTurn'
+  | 'onInvoked';
 
 /** One request, as far as the admission of its caller needs it. */
 export interface AdmissionCall {
@@ -112,7 +119,7 @@ export function contextOf(
   dependencies: AdmissionDependencies,
   options: Pick<RequestContextOptions, 'transactionId' | 'idempotencyScope' | 'isTakenOver'> = {},
 ): RequestContext {
-  const { traceId, causationId, parents, consoleSession, onWaiting, onInvoked } = call.request;
+  const { traceId, causationId, parents, consoleSession, onWaiting, outOfTurn, onInvoked } = call.request;
   return createRequestContext({
     principal: admitted.principal,
     admittedAtMs: admitted.atMs,
@@ -126,6 +133,7 @@ export function contextOf(
     refusals: call.refusals,
     consoleSession,
     onWaiting,
+    outOfTurn,
     onInvoked,
     now: dependencies.clock.now(),
     request: call.id,

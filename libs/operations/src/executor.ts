@@ -127,7 +127,7 @@ async function answerOf(call: Call, first: Admitted, dependencies: ExecutorDepen
   const handler = handlers[id] as Handler<OperationId> | undefined;
   if (!handler) throw new UnavailableError('The operation is not available here.');
   const input = await inputOf(operation, request);
-  await waitForGivenPosition(progress, operation, request.position);
+  await waitForGivenPosition(progress, call);
   const admitted = await stillAdmitted(call, first, dependencies);
   const { principal } = admitted;
   if (operation.service === 'query') {

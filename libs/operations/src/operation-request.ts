@@ -11,6 +11,9 @@ export interface NamedSession {
   readonly tenantId: string | undefined;
 }
 
+/** Gives the result of `wait`. The request holds no place meanwhile, and takes one again before it goes on. */
+export type OutOfTurn = <Result>(wait: () => Promise<Result>) => Promise<Result>;
+
 /** One request, as an entrance (HTTP, reactor code) passes it on. No part of it is validated. */
 export interface OperationRequest {
   readonly traceId: string;
@@ -47,6 +50,8 @@ export interface OperationRequest {
   readonly consoleSession?: (() => Promise<NamedSession | undefined>) | undefined;
   /** Called when the request waits for other requests (RequestContext.waitsForOthers). */
   readonly onWaiting?: (() => void) | undefined;
+  /** Waits without the place of the request (RequestContext.outOfTurn). Absent where requests have none. */
+  readonly outOfTurn?: OutOfTurn | undefined;
   /** Called with the invocation that the request began (RequestContext.hasInvoked), also when its answer is a stored one. */
   readonly onInvoked?: ((invocationId: string) => void) | undefined;
   /** The texts from which the ids of its events are derived, when the entrance itself may repeat the request. */

@@ -1,5 +1,5 @@
 import type { Principal } from '@token-vault/access';
-import { UnavailableError, ValidationError, type Operation } from '@token-vault/contracts';
+import { UnavailableError, ValidationError } from '@token-vault/contracts';
 import { parsePosition, type Position } from '@token-vault/event-store';
 import type { Call } from './admission.ts';
 import type { Answer } from './handlers.ts';
@@ -27,8 +27,7 @@ export function requireNothingLost(progress: ReadModelProgress, losses: number):
 /** For a query that names the position it must show at least: waits for it. @throws ValidationError, UnavailableError */
 export async function waitForGivenPosition(
   progress: ReadModelProgress,
-  operation: Operation,
-  given: string | undefined,
+  { operation, request: { position: given, outOfTurn = (wait) => wait() } }: Call,
 ): Promise<void> {
   if (given === undefined || operation.service !== 'query') return;
   let position: Position;
@@ -40,8 +39,10 @@ export async function waitForGivenPosition(
       { cause },
     );
   }
-  if (!(await progress.reach(position, waitMs)))
-    throw new UnavailableError('The read models have not reached SVC-POSITION yet.');
+  await outOfTurn(async () => {
+    if (!(await progress.reach(position, waitMs)))
+      throw new UnavailableError('The read models have not reached SVC-POSITION yet.');
+  });
 }
 
 /** Whether the read models show the write of the answer, now or in time. */

@@ -10,7 +10,7 @@ import {
   type VaultEvent,
   type VaultEventType,
 } from '@token-vault/contracts';
-import type { NamedSession } from './operation-request.ts';
+import type { NamedSession, OutOfTurn } from './operation-request.ts';
 import type { RecordedRefusals } from './recorded-refusals.ts';
 
 /** The data of the request that a handler gets besides its input. */
@@ -50,6 +50,11 @@ export interface RequestContext {
   readonly isTakenOver: boolean;
   /** From now on the request waits for work outside it, such as a run of a reactor, and gives its place to another request. */
   waitsForOthers(): void;
+  /**
+   * Waits for something that the request does not work for, such as a read model. Meanwhile its place serves another request; before it
+   * goes on, it has a place again. @throws UnavailableError when too many requests wait, and any error of `wait`
+   */
+  readonly outOfTurn: OutOfTurn;
   /** The invocation that the request began is in the log. The entrance names it to the caller, also when the request fails later. */
   hasInvoked(invocationId: string): void;
   /** A new entity id; the same one when a command is repeated under its idempotency key. */
@@ -85,6 +90,7 @@ export interface RequestContextOptions {
   readonly consoleSession?: (() => Promise<NamedSession | undefined>) | undefined;
   /** Called when the request waits for other requests. */
   readonly onWaiting?: (() => void) | undefined;
+  readonly outOfTurn?: OutOfTurn | undefined;
   /** Called with the invocation that the request began. */
   readonly onInvoked?: ((invocationId: string) => void) | undefined;
   /** Unique to the idempotent request: tenant, application, method, path and key. */
@@ -148,6 +154,7 @@ export function createRequestContext(options: RequestContextOptions): RequestCon
     part: partsFor(principal),
     isTakenOver: options.isTakenOver ?? idempotencyScope !== undefined,
     waitsForOthers: () => options.onWaiting?.(),
+    outOfTurn: options.outOfTurn ?? ((wait) => wait()),
     hasInvoked: (invocationId) => options.onInvoked?.(invocationId),
     newEntityId: () => nextId('entity'),
     newCommand() {

@@ -1,8 +1,9 @@
 import { openListener } from '@token-vault/postgres';
 import type pg from 'pg';
-import { comparePositions, parsePosition, type Position } from '@token-vault/event-store';
+import { comparePositions, parsePosition, startPosition, type Position } from '@token-vault/event-store';
 import { readCheckpoints, type Checkpoint, type CheckpointsRead } from './checkpoints.ts';
 import type { KnownRevocations } from './known-revocations.ts';
+import { isPassedBy, marksOf, type Marks } from './marks.ts';
 import { errorFields, type Logger } from '@token-vault/observability';
 
 export interface ProjectionProgress {
@@ -45,6 +46,9 @@ interface Waiter {
   readonly resolve: (passed: boolean) => void;
 }
 
+/** A notification to the projectors counts for 100 ms there. For this time it serves later readers, who may be thousands. */
+const hurryMs = 20;
+
 /** Listens for the positions of the projections (`projection_progress`, `<name>:<position>`) on one connection for the process. */
 class Progress implements ProjectionProgress {
   readonly #options: ProjectionProgressOptions;
@@ -58,6 +62,7 @@ class Progress implements ProjectionProgress {
   #poll: NodeJS.Timeout | undefined;
   #isClosed = false;
   #losses = 0;
+  #hurried = { position: startPosition, atMs: -Infinity };
   /** Until the checkpoints of all projections were read, a notification of one says nothing about the others. */
   #isRead = false;
   /** The position that the read models must reach again after a lost connection. */
@@ -69,7 +74,7 @@ class Progress implements ProjectionProgress {
 
   waitFor(position: Position, timeoutMs: number, names?: readonly string[]): Promise<boolean> {
     if (this.#isClosed) return Promise.resolve(false);
-    const early = this.#verdict({ position, names, resolve: () => {} });
+    const early = this.#verdict({ position, names });
     if (early !== undefined && this.#client) return Promise.resolve(early);
     return new Promise((resolve) => {
       const waiter: Waiter = {
@@ -90,14 +95,18 @@ class Progress implements ProjectionProgress {
   }
 
   reach(position: Position, timeoutMs: number, names?: readonly string[]): Promise<boolean> {
-    const isThere = this.#verdict({ position, names, resolve: () => {} }) === true;
+    const isThere = this.#verdict({ position, names }) === true;
     if (!isThere) this.#hurry(position);
     return this.waitFor(position, timeoutMs, names);
   }
 
   /** Notifies the projectors (`projectors/src/runner/hurries.ts`). If the notification fails, they still commit, but a moment later. */
   #hurry(position: Position): void {
-    this.#client?.query(`select pg_notify('projection_hurry', $1)`, [position], () => undefined);
+    const nowMs = performance.now();
+    const { position: last, atMs } = this.#hurried;
+    if (!this.#client || (nowMs - atMs < hurryMs && comparePositions(position, last) <= 0)) return;
+    this.#hurried = { position, atMs: nowMs };
+    this.#client.query(`select pg_notify('projection_hurry', $1)`, [position], () => undefined);
   }
 
   async recovered(timeoutMs: number): Promise<boolean> {
@@ -136,24 +145,27 @@ class Progress implements ProjectionProgress {
     await this.#client?.end().catch(() => undefined);
   }
 
-  /** Undefined while the waiter has to wait. */
-  #verdict(waiter: Waiter): boolean | undefined {
+  /** Undefined while the projections are not known. */
+  #marksOf(names: readonly string[] | undefined): Marks | undefined {
     if (!this.#isRead || this.#checkpoints.size === 0) return undefined;
-    let isPassed = waiter.names?.every((name) => this.#checkpoints.has(name)) ?? true;
-    for (const [name, checkpoint] of this.#checkpoints) {
-      const isConcerned = waiter.names?.includes(name) ?? !this.#options.unawaited?.includes(name);
-      if (!isConcerned) continue;
-      if (comparePositions(checkpoint.position, waiter.position) >= 0) continue;
-      if (checkpoint.status !== 'live') return false;
-      isPassed = false;
-    }
-    return isPassed ? true : undefined;
+    return marksOf(this.#checkpoints, names, (name) => !this.#options.unawaited?.includes(name));
   }
 
+  /** Undefined while the waiter has to wait. */
+  #verdict({ position, names }: Pick<Waiter, 'position' | 'names'>): boolean | undefined {
+    const marks = this.#marksOf(names);
+    return marks && isPassedBy(marks, position);
+  }
+
+  /** Thousands may wait while notifications come. So the checkpoints are compared once for all that name the same projections. */
   #settle(): void {
-    this.#waiters = this.#waiters.filter((waiter) => {
-      const verdict = this.#verdict(waiter);
-      if (verdict !== undefined) waiter.resolve(verdict);
+    const known = new Map<string | undefined, Marks | undefined>();
+    this.#waiters = this.#waiters.filter(({ position, names, resolve }) => {
+      const key = names?.join();
+      if (!known.has(key)) known.set(key, this.#marksOf(names));
+      const marks = known.get(key);
+      const verdict = marks && isPassedBy(marks, position);
+      if (verdict !== undefined) resolve(verdict);
       return verdict === undefined;
     });
   }

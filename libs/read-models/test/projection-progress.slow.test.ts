@@ -102,6 +102,10 @@ describe('waiting for the read models', () => {
     expect(await progress.reach(at(7), long)).toBe(true);
     expect(await progress.reach(at(8), long, ['log'])).toBe(true);
     expect(hurried).toEqual([at(7), at(8)]);
+    // Thousands may wait at once.
+    const reached = await Promise.all(Array.from({ length: 1_000 }, () => progress.reach(at(9), long)));
+    expect(reached.every(Boolean)).toBe(true);
+    expect(hurried.length).toBeLessThan(20);
     await projector.end();
   });
 

@@ -23,8 +23,11 @@ export function createInvocationHandlers(dependencies: InvocationDependencies): 
   const { reads, store, audit, waitForProjections } = dependencies;
 
   /** Waits for the read model, because the answer to `react` does not wait for it. False when the read model may be behind. */
-  const waitForRuns = async (): Promise<boolean> =>
-    !waitForProjections || waitForProjections(await store.head(), waitForRunsMs, ['runs']);
+  const waitForRuns = async (context: RequestContext): Promise<boolean> => {
+    if (!waitForProjections) return true;
+    const head = await store.head();
+    return context.outOfTurn(() => waitForProjections(head, waitForRunsMs, ['runs']));
+  };
 
   async function show(
     reader: Reader,
@@ -49,7 +52,7 @@ export function createInvocationHandlers(dependencies: InvocationDependencies): 
     async getInvocation({ params: { invocation_id: id } }, context) {
       const { id: tenantId } = context.principal.tenant;
       const reader = reads.of(tenantId);
-      const isComplete = await waitForRuns();
+      const isComplete = await waitForRuns(context);
       const row = await findRun(reader, tenantId, id);
       if (!row && !isComplete)
         throw new UnavailableError('The read models may not show the run yet; try again.');
@@ -61,7 +64,7 @@ export function createInvocationHandlers(dependencies: InvocationDependencies): 
     async listInvocations({ query }, context) {
       const { id: tenantId } = context.principal.tenant;
       const reader = reads.of(tenantId);
-      await waitForRuns();
+      await waitForRuns(context);
       const filters = { reactorId: query.reactor_id, state: query.state };
       const { pagination, data } = await listRuns(reader, tenantId, filters, query);
       return { body: { pagination, data: await show(reader, data, context, 'list') } };

@@ -38,14 +38,17 @@ type LogQueries = Pick<HandlersOf<'query'>, 'listLogs' | 'summarizeLogs' | 'list
 export function createLogHandlers({ reads, store, audit, waitForProjections }: LogDependencies): LogQueries {
   // A read is answered before the log shows it. So a query of the log waits for the events that were in the store
   // when the request arrived, and for no later ones.
-  const waitForLog = async (names: readonly string[]): Promise<boolean> =>
-    !waitForProjections || waitForProjections(await store.head(), waitForLogMs, names);
+  const waitForLog = async (names: readonly string[], context: RequestContext): Promise<boolean> => {
+    if (!waitForProjections) return true;
+    const head = await store.head();
+    return context.outOfTurn(() => waitForProjections(head, waitForLogMs, names));
+  };
   const recordRead = (context: RequestContext) =>
     audit.record(context, EntitiesRead, { entity_type: 'log', operation: 'list', entity_ids: [] });
 
   return {
     async listLogs({ query }, context) {
-      const isFresh = await waitForLog(['log']);
+      const isFresh = await waitForLog(['log'], context);
       const filters = filtersOf(query);
       const { id: tenantId } = context.principal.tenant;
       const { pagination, data } = await listLogs(reads.of(tenantId), tenantId, filters, query);
@@ -57,7 +60,7 @@ export function createLogHandlers({ reads, store, audit, waitForProjections }: L
       const { interval, group_by: group } = query;
       const filters = filtersOf(query);
       requireBoundedRange(interval, filters, context.now);
-      const isFresh = await waitForLog(['log', 'log_summary']);
+      const isFresh = await waitForLog(['log', 'log_summary'], context);
       const { id: tenantId } = context.principal.tenant;
       const counts = await summarizeLogs(reads.of(tenantId), tenantId, filters, { interval, group });
       await recordRead(context);
