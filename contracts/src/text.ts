@@ -10,6 +10,11 @@ export const text = (min: number, max: number) =>
     .max(max)
     .refine((value) => value.isWellFormed() && !value.includes('\0'), 'must be well-formed text without NUL');
 
+/** The end of an application, key or session: RFC 3339, in UTC when there is no offset. The length allows nine digits after the second. */
+export const expiry = z.iso
+  .datetime({ offset: true, local: true })
+  .max(35, 'must have at most nine digits after the second');
+
 /**
  * An optional field. Clients send null for an unset field. The schema is overwritten, not transformed: a transform makes a
  * closure for each value, which V8 allocates in the old generation and which keeps the value alive (ADR 13).

@@ -67,6 +67,40 @@ describe('the read models', () => {
     expect(entries.map(({ operation }) => operation)).toEqual(['create', 'create', 'delete']);
   });
 
+  // Postgres refuses offsets of 16 hours and more, and long texts. The entrances have accepted them, so logs have them for ever.
+  it.each([
+    ['an offset of 16 hours', '2030-01-01T00:00:00+16:00'],
+    ['the largest offset', '9999-12-31T23:59:59-23:59'],
+    ['300 digits of a second', `2030-01-01T00:00:00.${'9'.repeat(300)}+14:00`],
+  ])('store a time with %s, wherever it stands', async (_what, expires_at) => {
+    vault.start();
+    const transaction_id = '00000000-0000-4000-8000-0000000000c1';
+    const opened = { transaction_id, expires_at: '2030-01-01T12:00:00Z' };
+    await vault.append(
+      tokenCreated('a', { expires_at, cvc_expires_at: expires_at }),
+      tokenCreated('b'),
+      tokenUpdated('b', { expires_at }),
+      event('TransactionOpened', opened),
+      tokenCreated('c', { expires_at }, { transaction_id }),
+      event('ApplicationCreated', {
+        application_id: '00000000-0000-4000-8000-0000000000a1',
+        name: 'Shop',
+        type: 'private',
+        key_hash: 'a'.repeat(64),
+        permissions: ['token:read'],
+        rules: [],
+        expires_at,
+      }),
+    );
+    await vault.reached(await vault.append(event('TransactionCommitted', { transaction_id })));
+    const rows = await vault.rows<{ id: string; at: Date }>(
+      `select id, expires_at as at from rm_tokens.token
+       union all select name, expires_at from rm_applications.application order by id`,
+    );
+    const stored = rows.map(({ id, at }) => [id, Math.abs(at.getTime() - Date.parse(expires_at))]);
+    expect(stored).toEqual(['a', 'b', 'c', 'Shop'].toSorted().map((id) => [id, 0]));
+  });
+
   it('leave out a second opening of a transaction', async () => {
     vault.start();
     const opened = (at: string) =>

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { applicationTypes, permissionName, transforms } from '../permissions.ts';
-import { optional, optionalBody, text } from '../text.ts';
+import { expiry, optional, optionalBody, text } from '../text.ts';
 import { accessRuleCondition, accessRules, reasonDemands } from './access-rules.ts';
 import { page, paging, repeatable } from './paging.ts';
 
@@ -19,7 +19,7 @@ export const createApplicationBody = z
     name: entityName,
     type: z.enum(applicationTypes),
     ...granted,
-    expires_at: optional(z.iso.datetime({ offset: true, local: true })),
+    expires_at: optional(expiry),
   })
   .refine(grantsSomething, nothingGranted);
 export type CreateApplicationBody = z.infer<typeof createApplicationBody>;
@@ -72,9 +72,7 @@ export const overlapQuery = z.object({
 
 /** The maximum number of valid keys of one application, including the main key. */
 export const maxApplicationKeys = 10;
-export const createApplicationKeyBody = optionalBody(
-  z.object({ expires_at: optional(z.iso.datetime({ offset: true, local: true })) }),
-);
+export const createApplicationKeyBody = optionalBody(z.object({ expires_at: optional(expiry) }));
 export type CreateApplicationKeyBody = z.infer<typeof createApplicationKeyBody>;
 export const applicationKey = z.object({
   id: z.uuid(),

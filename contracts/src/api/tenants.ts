@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { parseDestinations } from '../destinations.ts';
 import { isUuid } from '../ids.ts';
 import { permissionName } from '../permissions.ts';
-import { boundedMap, optional, text } from '../text.ts';
+import { boundedMap, expiry, optional, text } from '../text.ts';
 import { accessRules } from './access-rules.ts';
 import { entityName } from './applications.ts';
 import { wholeNumber } from './paging.ts';
@@ -141,7 +141,7 @@ export const authorizeSessionBody = z.object({
   nonce: text(1, 200),
   permissions: optional(z.array(permissionName).max(50)),
   rules: optional(accessRules),
-  expires_at: optional(z.iso.datetime({ offset: true, local: true })),
+  expires_at: optional(expiry),
 });
 
 export const transaction = z.object({

@@ -40,7 +40,7 @@ function compileChange({ table, deletes, updates, inserts, counts, marks }: Tabl
 
 function compileDelete(table: Table, keys: readonly Row[]): Statement {
   return statement(`delete from ${table.name} t using ${recordset(table)} r where ${isSameAddress(table)}`, [
-    rowsParameter(keys),
+    rowsParameter(table, keys),
   ]);
 }
 
@@ -51,7 +51,12 @@ function compileUpdate(table: Table, updates: readonly Update[]): Statement {
   const assignments = columns.map((column) => `${known(table, column)} = r.${column}`);
   return statement(
     `update ${table.name} t set ${assignments.join(', ')} from ${recordset(table)} r where ${isSameAddress(table)}`,
-    [rowsParameter(updates.map(({ key, set }) => ({ ...key, ...set })))],
+    [
+      rowsParameter(
+        table,
+        updates.map(({ key, set }) => ({ ...key, ...set })),
+      ),
+    ],
   );
 }
 
@@ -59,7 +64,7 @@ function compileInsert(table: Table, rows: readonly Row[], unless = ''): Stateme
   const columns = Object.keys(table.columns).join(', ');
   return statement(
     `insert into ${table.name} (${columns}) select ${columns} from ${recordset(table)} r ${unless}`,
-    [rowsParameter(rows)],
+    [rowsParameter(table, rows)],
   );
 }
 
@@ -72,7 +77,7 @@ function compileCount(table: Table, counts: readonly Row[]): Statement {
   return statement(
     `insert into ${table.name} as c (${key}, count) select ${key}, sum(r.count) from ${recordset(table)} r group by ${key}
      on conflict (${key}) do update set count = c.count + excluded.count`,
-    [rowsParameter(counts)],
+    [rowsParameter(table, counts)],
   );
 }
 
@@ -120,11 +125,33 @@ function known(table: Table, column: string): string {
 const unstorable = /\\(?:u0000|ud[89a-f][0-9a-f]{2}|.)/g;
 
 /**
- * Rows as JSON that Postgres accepts. NUL and halves of surrogate pairs, which its text type cannot hold, become
- * U+FFFD: no content of the log may stop a projection. (JSON.stringify does not escape whole pairs.)
+ * Rows as JSON that Postgres accepts: no content of the log may stop a projection. NUL and halves of surrogate pairs, which its text type
+ * cannot hold, become U+FFFD. (JSON.stringify does not escape whole pairs.)
  */
-function rowsParameter(rows: readonly Row[]): string {
-  const json = JSON.stringify(rows);
+function rowsParameter(table: Table, rows: readonly Row[]): string {
+  const json = JSON.stringify(withStorableTimes(table, rows));
   if (!json.includes('\\u0000') && !json.includes('\\ud')) return json;
   return json.replace(unstorable, (escape) => (/^\\u(0000|d)/.test(escape) ? '\\ufffd' : escape));
+}
+
+/** RFC 3339, as far as Postgres reads it: it refuses offsets of 16 hours and more, and times of more than some 128 characters. */
+const storable = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,100})?)?(?:Z|[+-](?:0\d|1[0-5]):\d\d)$/;
+
+const timesOf = ({ columns }: Table): string[] =>
+  Object.keys(columns).filter((column) => columns[column]?.startsWith('timestamptz'));
+
+function withStorableTimes(table: Table, rows: readonly Row[]): readonly Row[] {
+  const times = timesOf(table);
+  if (times.length === 0) return rows;
+  return rows.map((row) => {
+    const odd = times.filter((column) => typeof row[column] === 'string' && !storable.test(row[column]));
+    if (odd.length === 0) return row;
+    return { ...row, ...Object.fromEntries(odd.map((column) => [column, inUtc(row[column] as string)])) };
+  });
+}
+
+/** JavaScript writes years after 9999 with a sign and six digits. */
+function inUtc(time: string): string {
+  const date = new Date(time);
+  return Number.isNaN(date.getTime()) ? time : date.toISOString().replace(/^\+0*/, '');
 }
