@@ -6,6 +6,7 @@ import {
   UnavailableError,
   type RawRequest,
 } from '@token-vault/contracts';
+import { TenantShares, type Holder } from '@token-vault/batching';
 import type { EgressSend } from '@token-vault/egress';
 import { ExchangeDecisions, type DecisionDependencies, type Going, type Leaving } from './decisions.ts';
 import type { Expressions, TokenReferences } from '@token-vault/expressions';
@@ -43,8 +44,11 @@ export interface ProxyHandlers {
   close(): Promise<void>;
 }
 
-/** Exchanges of one tenant at once, in this process: slow destinations must not take the connections of other tenants. */
-const mostOfTenant = 128;
+/**
+ * Exchanges of one tenant at once, in this process: slow destinations must not take the connections of other tenants. Those of one application
+ * are half of it at most, so that its slow destinations leave places to the others of its tenant.
+ */
+const mostOfTenant = 256;
 
 /** Ends an exchange. It may be called any number of times; the first outcome counts. */
 type Leave = (outcome: ProxyOutcome) => void;
@@ -52,7 +56,7 @@ type Leave = (outcome: ProxyOutcome) => void;
 /** Requests that go on to other servers with data in place of tokens (ADR 28, ADR 30). */
 class Proxy {
   readonly #dependencies: ProxyDependencies;
-  readonly #underWay = new Map<string, number>();
+  readonly #underWay = new TenantShares(mostOfTenant);
   readonly #ending = new Set<Promise<void>>();
 
   constructor(dependencies: ProxyDependencies) {
@@ -96,7 +100,7 @@ class Proxy {
   }
 
   async #within(going: Going, context: RequestContext): Promise<Answer> {
-    const leave = this.#enter(context.principal.tenant.id);
+    const leave = this.#enter(holderOf(context.principal));
     try {
       return await this.#exchange(going, context, leave);
     } catch (error) {
@@ -105,24 +109,21 @@ class Proxy {
     }
   }
 
-  #enter(tenantId: string): Leave {
-    const count = this.#underWay.get(tenantId) ?? 0;
+  #enter(holder: Holder): Leave {
     const observed = this.#dependencies.observe();
-    if (count >= mostOfTenant) {
+    if (!this.#underWay.allows(holder)) {
       observed('too-many');
       throw new UnavailableError(
-        'Too many requests of the tenant are under way. Nothing was sent; try again.',
+        'Too many requests of the application, or of its tenant, are under way. Nothing was sent; try again.',
       );
     }
-    this.#underWay.set(tenantId, count + 1);
+    this.#underWay.take(holder);
     let isOver = false;
     return (outcome) => {
       if (isOver) return;
       isOver = true;
       observed(outcome);
-      const left = (this.#underWay.get(tenantId) ?? 1) - 1;
-      if (left > 0) this.#underWay.set(tenantId, left);
-      else this.#underWay.delete(tenantId);
+      this.#underWay.giveBack(holder);
     };
   }
 

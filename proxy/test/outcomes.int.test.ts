@@ -119,7 +119,7 @@ describe('the metrics of the proxy', () => {
     await ends('client-gone');
   });
 
-  it('count requests beyond the maximum of a tenant', async () => {
+  it('count requests beyond the maximum of an application; the others of its tenant have theirs', async () => {
     const held: ServerResponse[] = [];
     fixture.answering = (_request, response) => void held.push(response);
     const proxy = openProxy();
@@ -128,8 +128,11 @@ describe('the metrics of the proxy', () => {
     await waitUntil(() => held.length === 128, { what: 'all of them' });
     await expect(proxy(tenantId)).rejects.toMatchObject({ code: 'unavailable' });
     expect([await outcomes(), await underWay()]).toEqual([{ 'too-many': 1 }, { all: 128 }]);
+    fixture.applicationId = randomUUID();
+    all.push(proxy(tenantId));
+    await waitUntil(() => held.length === 129, { what: 'that of the other application' });
     held.forEach((response) => response.end('done'));
     await Promise.all((await Promise.all(all)).map(({ stream }) => read(stream)));
-    expect([await outcomes(), await underWay()]).toEqual([{ answered: 128, 'too-many': 1 }, {}]);
+    expect([await outcomes(), await underWay()]).toEqual([{ answered: 129, 'too-many': 1 }, {}]);
   });
 });

@@ -27,6 +27,8 @@ const cleanups: (() => Promise<unknown> | void)[] = [];
 interface ProxyFixture {
   store: EventStore;
   clock: ManualClock;
+  /** Of the callers. */
+  applicationId: string;
   /** The types of the events in the log at the moment when each request arrived. */
   arrivals: (readonly string[])[];
   answering: (request: IncomingMessage, response: ServerResponse) => void;
@@ -52,6 +54,7 @@ export function useProxyFixture(): void {
   beforeEach(async () => {
     const log = createMemoryEventStore({ registry: eventRegistry });
     fixture.isLogDown = false;
+    fixture.applicationId = randomUUID();
     fixture.store = {
       ...log,
       append: (...given) =>
@@ -83,7 +86,7 @@ export function useProxyFixture(): void {
 export const principalOf = (tenantId: string, settings: Record<string, string> = {}): Principal => ({
   tenant: { id: tenantId, plan: 'standard', settings },
   actor: { kind: 'application', id: randomUUID() },
-  applicationId: randomUUID(),
+  applicationId: fixture.applicationId,
   applicationType: 'private',
   permissions: ['token:use'],
   rules: [],

@@ -14,7 +14,7 @@ export const proxyOutcomes = [
   'client-gone',
   /** Nothing was sent: the request, its tokens or the rights of its caller did not allow it. */
   'not-sent',
-  /** Too many requests of the tenant were under way. */
+  /** Too many requests of the application, or of its tenant, were under way. */
   'too-many',
 ] as const;
 export type ProxyOutcome = (typeof proxyOutcomes)[number];
