@@ -5,8 +5,10 @@ import {
   signedEventTypes,
   streams,
 } from '@token-vault/contracts';
-import type { StoredEvent } from '@token-vault/event-store';
+import type { EventStore, StoredEvent } from '@token-vault/event-store';
+import { nameOf, type Finding } from './compare.ts';
 import { parseJson } from './parse-json.ts';
+import { tenantOf } from './tenant-of.ts';
 
 /** Why an event cannot be in its place, of a signed entity or a transaction (ADR 20), or among the checkpoints. Undefined for all other events. */
 export function misplacementOf(event: StoredEvent, tenantId: string): string | undefined {
@@ -21,4 +23,15 @@ export function misplacementOf(event: StoredEvent, tenantId: string): string | u
   const { signature } = data as { readonly signature?: unknown };
   const signedAt = typeof signature === 'string' ? revisionOf(signature) : undefined;
   return signedAt === undefined || signedAt === revision ? undefined : `was signed for revision ${signedAt}`;
+}
+
+/** Events that a writer of the database stored at positions that the store does not give. They are not part of the log, so no checkpoint covers them. */
+export async function* findOutside(
+  store: Pick<EventStore, 'readStoredOutside'>,
+): AsyncGenerator<Finding, void> {
+  for await (const events of store.readStoredOutside?.() ?? [])
+    for (const event of events) {
+      const problem = `${nameOf(event)} is outside the log: the vault stores no event at this position`;
+      yield { position: event.position, tenantId: tenantOf(event) ?? '-', problem };
+    }
 }

@@ -4,6 +4,7 @@ import { parsePosition, startPosition, type EventStore, type StoredEvent } from 
 import { checkpointOf, isSignedBy } from './checkpoint.ts';
 import { compareStretch, gapAtEndOf, gapOf, type Finding } from './compare.ts';
 import { Findings } from './findings.ts';
+import { findOutside } from './misplaced.ts';
 import { parseJson } from './parse-json.ts';
 import { signerOf } from './signature.ts';
 import { ReadSignatures, type CheckSignatures } from './signatures.ts';
@@ -26,7 +27,10 @@ export interface VerifiedTo {
 }
 
 export interface TenantAuditOptions {
-  readonly store: Pick<EventStore, 'head' | 'readStored' | 'readStoredStream' | 'hasDensePositions'>;
+  readonly store: Pick<
+    EventStore,
+    'head' | 'readStored' | 'readStoredOutside' | 'readStoredStream' | 'hasDensePositions'
+  >;
   readonly keyRing: Pick<KeyRing, 'hashes'>;
   readonly checkSignatures: CheckSignatures;
   readonly tenantId: string;
@@ -166,6 +170,13 @@ class TenantVerifier {
     this.findings.more += this.signatures.more;
   }
 
+  /** For the first part of a verification. The report must not name a stream of another tenant. */
+  async findOutside(): Promise<void> {
+    const { store, tenantId: own } = this.#options;
+    for await (const { position, tenantId } of findOutside(store))
+      if (tenantId === own) this.#report(position, 'an event of the tenant is outside the log');
+  }
+
   /** Ends the reading of the checkpoints. */
   async close(): Promise<void> {
     await this.#signed.return?.();
@@ -264,6 +275,7 @@ export async function verifyTenantAudit(options: TenantAuditOptions): Promise<Te
     const isCut = await readUntilCut(verifier, store.readStored(from, { until: head }));
     if (!isCut) await verifier.end(BigInt(head));
     await verifier.checkSignatures();
+    if (after === undefined) await verifier.findOutside();
   } finally {
     await verifier.close();
   }

@@ -12,6 +12,7 @@ import { checkpointOf, isSignedBy, type Checkpoint } from './checkpoint.ts';
 import { gapAtEndOf, gapOf, nameOf, type Finding } from './compare.ts';
 import { Findings } from './findings.ts';
 import { findReplaced, KnownCheckpoints } from './known-checkpoints.ts';
+import { findOutside } from './misplaced.ts';
 import { publicKeyOf } from './signature.ts';
 import { ReadSignatures, type CheckSignatures } from './signatures.ts';
 import {
@@ -219,6 +220,7 @@ class Verifier {
     for (const { position, tenantId, problem } of this.signatures.notAmong(this.findings.kept))
       this.#report(position, tenantId, problem);
     this.findings.more += this.signatures.more;
+    for await (const finding of findOutside(this.#store)) this.findings.add(finding);
     return unsealed;
   }
 

@@ -66,6 +66,34 @@ describe.each<LogKind>(['Postgres', 'EventStoreDB'])('the log of one tenant in %
     ['lacks its end', (event, place) => (place > 17 ? undefined : event)],
   ];
 
+  it.runIf(kind === 'Postgres')(
+    'that has events at positions that no append gives is not valid',
+    async () => {
+      // As a writer of the database, who owns its tables.
+      await log.pool.query(`begin;
+      alter table event_store.event drop constraint event_position_check;
+      insert into event_store.event select place + position, stream, revision + 100 + (place > 0)::integer, version, bytes, gen_random_uuid(), type, data, metadata
+        from event_store.event, unnest(array[-8, 4611686018427387904]) as place where position in (1, 2);
+      commit`);
+      const { findings } = await verifyAudit(log);
+      expect(findings.map(({ position, tenantId }) => [position, tenantId])).toEqual([
+        ['-7', own],
+        ['-6', other],
+        ['4611686018427387905', own],
+        ['4611686018427387906', other],
+      ]);
+      expect(findings[0]?.problem).toMatch(
+        /^TenantUpdated of tenant-\S+, revision 100, is outside the log: /,
+      );
+      const problem = 'an event of the tenant is outside the log';
+      const told = (await inParts()).map((each) => each.findings);
+      expect(told.flat()).toEqual([
+        { position: '-7', problem },
+        { position: '4611686018427387905', problem },
+      ]);
+    },
+  );
+
   it.each(changes)('that %s is verified in parts as the whole log is at once', async (_what, change) => {
     await log.rewrite(whole.flatMap((event, index) => change(event, index + 1) ?? []));
     const parts = await inParts();

@@ -163,6 +163,12 @@ export interface EventStore<Event extends NewEvent<string, unknown> = VaultEvent
   /** The whole log from its head at the time of the call, newest first, otherwise as `readStored`. */
   readStoredBackwards(): AsyncIterable<readonly StoredEvent[]>;
 
+  /**
+   * Events that a writer of the database stored at positions below 1 or beyond the head, as `readStored`. They are not part of the log: no other
+   * reading gives them. Undefined where the store itself gives the positions.
+   */
+  readonly readStoredOutside?: () => AsyncIterable<readonly StoredEvent[]>;
+
   /** As `readStream`, but the events as they were written. */
   readStoredStream(stream: string, options?: ReadStreamOptions): AsyncIterable<StoredEvent>;
 

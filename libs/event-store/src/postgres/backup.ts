@@ -22,7 +22,7 @@ export interface LogIdentity {
 /** Undefined for an empty log. In a transaction of the caller, the identity is that of its snapshot. */
 export async function readLogIdentity(client: pg.ClientBase): Promise<LogIdentity | undefined> {
   const { rows } = await client.query<{ id: string | null; position: string }>(
-    `select (select id::text from event_store.event order by position limit 1) as id, position::text
+    `select (select id::text from event_store.event where position >= 1 order by position limit 1) as id, position::text
      from event_store.head`,
   );
   const { id, position } = rows[0] ?? {};

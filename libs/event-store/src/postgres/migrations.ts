@@ -19,6 +19,7 @@ function migration(id: number, name: string): Migration {
 export const eventStoreMigrations: readonly Migration[] = [
   migration(1, 'event-log'),
   migration(2, 'data-is-not-compressed'),
+  migration(3, 'positions-begin-at-1'),
 ];
 
 /**

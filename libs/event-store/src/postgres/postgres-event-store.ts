@@ -22,6 +22,7 @@ import {
   maxPosition,
   maxPageEvents,
   readHead,
+  readOutsidePage,
   readStoredLogPage,
   readStoredLogPageBack,
   readStreamPage,
@@ -105,7 +106,13 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
 
 type Reads = Pick<
   EventStore,
-  'hasDensePositions' | 'readAll' | 'readStored' | 'readStoredBackwards' | 'readStoredStream' | 'readStream'
+  | 'hasDensePositions'
+  | 'readAll'
+  | 'readStored'
+  | 'readStoredBackwards'
+  | 'readStoredOutside'
+  | 'readStoredStream'
+  | 'readStream'
 >;
 
 function createReads({
@@ -145,6 +152,11 @@ function createReads({
     async *readStoredBackwards() {
       refuseIfClosed();
       yield* eachBatch(eachPage((page) => readStoredLogPageBack(pool, page?.end?.position ?? maxPosition)));
+    },
+    async *readStoredOutside() {
+      refuseIfClosed();
+      for (const side of ['below', 'beyond'] as const)
+        yield* eachBatch(eachPage((page) => readOutsidePage(pool, side, page?.end?.position)));
     },
   };
 }

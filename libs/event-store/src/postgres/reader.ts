@@ -3,7 +3,7 @@ import type { EventRegistry } from '@token-vault/contracts';
 import type pg from 'pg';
 import type { StreamRange } from '../append-request.ts';
 import { decodeEvents, type DecodedEvents } from '../codec.ts';
-import type { Position, StoredEvent } from '../port.ts';
+import { startPosition, type Position, type StoredEvent } from '../port.ts';
 import { asUnavailable, textValues } from './connection.ts';
 
 /** The connection of a read: the pool, or the one connection of the tail. */
@@ -66,12 +66,24 @@ function pageQuery(name: string, key: string, range: string): pg.QueryArrayConfi
   };
 }
 
-const logRange = 'position > $1::bigint and position <= $2::bigint';
+const headPosition = '(select head.position from event_store.head)';
+/**
+ * An append stores the head with its events, so who sees an event sees a head that is not below it. An event at another position was stored by
+ * somebody else and is not part of the log, so it is not part of its stream either. Not a plain column: only the index of streams may serve it.
+ */
+const isInLog = `position + 0 between 1 and ${headPosition}`;
+const logRange = `position > $1::bigint and position <= least($2::bigint, ${headPosition})`;
 const logPage = pageQuery('log_page', 'position', logRange);
 const logPageBack = pageQuery('log_page_back', 'position desc', logRange);
+const outsideRange = 'position >= $1::bigint and position <= $2::bigint';
+const outsidePages = {
+  below: pageQuery('below_log_page', 'position', `${outsideRange} and position < 1`),
+  beyond: pageQuery('beyond_log_page', 'position', `${outsideRange} and position > ${headPosition}`),
+};
+const ofStream = `${isInLog} and stream = $1::text and revision`;
 const streamPages = {
-  forwards: pageQuery('stream_page', 'revision', 'stream = $1::text and revision >= $2::integer'),
-  backwards: pageQuery('stream_page_back', 'revision desc', 'stream = $1::text and revision <= $2::integer'),
+  forwards: pageQuery('stream_page', 'revision', `${ofStream} >= $2::integer`),
+  backwards: pageQuery('stream_page_back', 'revision desc', `${ofStream} <= $2::integer`),
 };
 const streamStarts = {
   forwards: startsQuery('stream_starts', '>=', 'revision'),
@@ -87,7 +99,7 @@ function startsQuery(name: string, isWithin: string, order: string): pg.QueryArr
         from unnest($1::text[], $2::integer[], $3::integer[]) with ordinality as asked (name, first, most, place)
         cross join lateral (
           select ${columns} from event_store.event
-          where stream = asked.name and revision ${isWithin} asked.first order by ${order} limit asked.most
+          where ${isInLog} and stream = asked.name and revision ${isWithin} asked.first order by ${order} limit asked.most
         ) start
       ) page where bytes_before < ${maxPageBytes} order by place, ${order}`,
     rowMode: 'array',
@@ -121,7 +133,17 @@ export function readStoredLogPage(
 
 /** The log before `before` (exclusive), newest first. */
 export function readStoredLogPageBack(database: Queryable, before: Position): Promise<StoredPage> {
-  return readPage(database, logPageBack, ['-1', String(BigInt(before) - 1n), maxPageEvents]);
+  return readPage(database, logPageBack, [startPosition, String(BigInt(before) - 1n), maxPageEvents]);
+}
+
+/** Events at positions that no append gives. `after` is the last position of the page before. */
+export function readOutsidePage(
+  database: Queryable,
+  side: keyof typeof outsidePages,
+  after: Position | undefined,
+): Promise<StoredPage> {
+  const first = after === undefined ? String(-(2n ** 63n)) : String(BigInt(after) + 1n);
+  return readPage(database, outsidePages[side], [first, maxPosition, maxPageEvents]);
 }
 
 /** As `readStoredLogPage`, decoded. */
