@@ -31,9 +31,12 @@ export async function fetchPage<Item>(
   count: () => Promise<number>,
   fetch: () => Promise<readonly Item[]>,
 ): Promise<Page<Item>> {
-  const total = await count();
-  const isBeyond = request.size === 0 || offsetOf(request) >= total;
-  return { pagination: paginationOf(total, request), data: isBeyond ? [] : await fetch() };
+  const counted = await count();
+  const isBeyond = request.size === 0 || offsetOf(request) >= counted;
+  const data = isBeyond ? [] : await fetch();
+  // Rows may have come since they were counted.
+  const total = data.length === 0 ? counted : Math.max(counted, offsetOf(request) + data.length);
+  return { pagination: paginationOf(total, request), data };
 }
 
 export const paginationOf = (total: number, { page, size }: PageRequest): Pagination => ({

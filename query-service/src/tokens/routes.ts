@@ -1,5 +1,5 @@
 import { searchableData } from '@token-vault/access';
-import { UnavailableError, type BodyOf, type Operations } from '@token-vault/contracts';
+import { type BodyOf, type Operations } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { Expressions } from '@token-vault/expressions';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
@@ -55,13 +55,9 @@ async function search(
   const condition = searchCondition(query, searched);
   if (terms.size === 0)
     return { page: await findTokens(reader, scope, { condition }, request), request, condition };
-  const found = await searchData(dependencies, { reader, scope, searched, request }, query, context).catch(
-    async (error: unknown) => {
-      // Such an answer tells nothing of the terms.
-      if (error instanceof UnavailableError) await tries?.found(guesses);
-      throw error;
-    },
-  );
+  // Tries of a search that fails stay counted, be it 503: who can write the database can end its statements, and see in the statistics what
+  // they found.
+  const found = await searchData(dependencies, { reader, scope, searched, request }, query, context);
   await tries?.found(found.told.foundTerms);
   return { ...found, request, told: madeOfTold(found.told) };
 }

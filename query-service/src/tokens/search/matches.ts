@@ -25,7 +25,12 @@ export interface MatchScope {
 }
 
 const s = aliased('tokens', 'token_search_index', 's');
-const columns = [...tokenColumns, t.index_signature].join(', ');
+/**
+ * Data is long, and is opened only where the hashes are not signed. Its first and last characters identify it in the statements of a token
+ * (`identityOf`).
+ */
+const data = `case when ${t.index_signature} is null then ${t.data} else left(${t.data}, 57) || right(${t.data}, 22) end as data`;
+const columns = tokenColumns.map((column) => (column === t.data ? data : column));
 
 /**
  * One match of each term over data, also of a negated one, among the tokens about whose data the answer reveals something. Tokens whose
@@ -39,7 +44,7 @@ export async function findMatches(
     `array(select ${s.hash} from ${s.source} where ${s.tenant_id} = ${t.tenant_id} and ${s.token_id} = ${t.id})`,
   );
   const token = db(t.source)
-    .select(db.raw(columns), db.raw('? as index_hashes', [hashesOfToken]))
+    .select(db.raw([...columns, t.index_signature].join(', ')), db.raw('? as index_hashes', [hashesOfToken]))
     .where(isVisible(tenantId, now, visibility))
     .where(searchCondition(withoutNegatedData(query), searched))
     .where(hasIdOf(idsByIndex(sql('term.hash'), searched)))
