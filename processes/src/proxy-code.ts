@@ -46,9 +46,13 @@ export function createProxyCode(audit: AuditTrail, dependencies: CodeDependencie
     const { applicationId } = proxy;
     const { metadata, refusals } = context;
     const code = { type: 'proxy', id: proxy.id } as const;
+    const { applicationId: caller } = context.principal;
     const end = await runCode(
       {
         ...dependencies,
+        sandbox: {
+          run: (request) => dependencies.sandbox.run({ ...request, caller, runId: exchangeId }),
+        },
         fetch: fetchOf(dependencies.fetch, run, context),
       },
       {

@@ -48,6 +48,7 @@ async function runIn(code: string, hostCalls: HostCalls = noRequests) {
       input: '{}',
       timeoutMs: 60_000,
       hostCalls,
+      caller: 'app',
       queuedAt: 0,
       settle: ({ kind }) => (seen.outcome = kind),
     },

@@ -84,6 +84,28 @@ describe('runs that wait for nested runs', () => {
     expect(await kindsOf(atOnce(8, () => nest(test, [asks(), trivial])))).toEqual(succeeded(8));
   }, 180_000);
 
+  it('that reach their time limit end their nested runs with them, and no run of another caller waits longer', async () => {
+    const test = await pool({ maxChildren: 4, maxRunsPerTenant: 8 });
+    const timeoutMs = 3_000;
+    const inner: Promise<RunOutcome>[] = [];
+    const ask = (waiterId: string) => async (): Promise<null> => {
+      const run = { timeoutMs: 600_000, caller: 'mallory', waiter: { id: waiterId, depth: 1 } };
+      const outcome = test.run(handler('for (;;);'), run);
+      inner.push(outcome);
+      await outcome;
+      return null;
+    };
+    const outer = ['a', 'b', 'c', 'd'].map((runId) => {
+      const hostCalls = { fetch: () => new Promise<never>(() => undefined), svc: ask(runId) };
+      return test.run(asks(32), { timeoutMs, caller: 'mallory', runId, hostCalls });
+    });
+    await expect.poll(() => inner.length, { timeout: 60_000 }).toBe(4 * 32);
+    expect(await test.run(trivial, { caller: 'alice' })).toMatchObject({ kind: 'succeeded' });
+    expect(await kindsOf(outer)).toEqual(outer.map(() => 'timed-out'));
+    expect(new Set(await kindsOf(inner))).toEqual(new Set(['timed-out', 'killed']));
+    await expect.poll(() => test.pool.stats(), { timeout: 60_000 }).toMatchObject({ busy: 0, queued: 0 });
+  }, 180_000);
+
   it('leave other tenants their places, also when all their nested runs loop', async () => {
     const test = await pool({ maxChildren: 4, maxRunsPerTenant: 8 });
     const endless = handler('for (;;);');

@@ -10,6 +10,7 @@ export const noRequests: HostCalls = {
 
 export interface RunSettings {
   readonly tenantId?: string;
+  readonly caller?: string;
   readonly args?: Json;
   readonly configuration?: Record<string, string>;
   readonly timeoutMs?: number;
@@ -33,6 +34,7 @@ export async function createTestPool(options: SandboxPoolOptions = {}): Promise<
       code,
       {
         tenantId = 'tenant',
+        caller,
         args = {},
         configuration = {},
         // As long as a busy machine needs.
@@ -45,6 +47,7 @@ export async function createTestPool(options: SandboxPoolOptions = {}): Promise<
     ) =>
       pool.run({
         tenantId,
+        caller,
         code,
         args,
         configuration,

@@ -96,6 +96,7 @@ async function childThatUses(cpuMs: readonly number[]) {
       slots.execute(slot, {
         number: 1,
         tenantId: 'tenant',
+        caller: 'app',
         purpose: 'run',
         code: handler("await req.svc.tokens.retrieve('any'); return {};"),
         input: JSON.stringify({ purpose: 'run', args: {}, configuration: {}, hasSvc: true }),

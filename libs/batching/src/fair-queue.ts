@@ -46,6 +46,14 @@ export class FairQueue<Item> {
     return true;
   }
 
+  /** Removes all items of a tenant. */
+  removeAll(tenantId: string): Item[] {
+    const items = this.#waiting.get(tenantId) ?? [];
+    this.#waiting.delete(tenantId);
+    this.#size -= items.length;
+    return items;
+  }
+
   /** Removes all items. */
   clear(): Item[] {
     const items = [...this.#waiting.values()].flat();

@@ -1,4 +1,5 @@
 export { createBatcher, type Batcher, type BatcherOptions } from './batcher.ts';
+export { CallerQueue, type QueuedOf } from './caller-queue.ts';
 export { FairPlaces, type FairPlacesOptions, type WaitingForPlace } from './fair-places.ts';
 export { FairQueue } from './fair-queue.ts';
 export { TenantQueue } from './tenant-queue.ts';

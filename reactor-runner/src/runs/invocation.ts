@@ -1,4 +1,6 @@
+import type { Holder } from '@token-vault/batching';
 import {
+  authorOf,
   invocationStatement,
   newEvent,
   newId,
@@ -59,15 +61,27 @@ export async function isGenuine(
   return hashes.isBelieved(invocationStatement(invoked, metadata), signature);
 }
 
-/** The sandbox for one run. It gets the id of the run, and that of the run whose code waits for it. No code waits for an asynchronous run. */
+/** Whose run it is. Applications of a tenant take turns. Sessions take those of their application. */
+export const holderOf = ({ tenantId, metadata }: Pick<Invocation, 'tenantId' | 'metadata'>): Holder => ({
+  tenantId,
+  applicationId: authorOf(metadata),
+});
+
+/**
+ * The sandbox for one run. It gets the caller and the id of the run, and the id of the run whose code waits for it. No code waits for an
+ * asynchronous run.
+ */
 export function sandboxFor(
-  { id: runId, invoked, metadata }: Invocation,
+  invocation: Invocation,
   sandbox: Pick<SandboxPool, 'run'>,
 ): Pick<SandboxPool, 'run'> {
+  const { id: runId, invoked, metadata } = invocation;
   const { depth, mode } = invoked;
   const { causation_id: id } = metadata;
   const waiter = mode === 'sync' && depth > 0 && id !== undefined ? { id, depth } : undefined;
-  return { run: (request) => sandbox.run({ ...request, runId, waiter }) };
+  return {
+    run: (request) => sandbox.run({ ...request, caller: holderOf(invocation).applicationId, runId, waiter }),
+  };
 }
 
 /** The state of an invocation after all its events. */

@@ -11,8 +11,9 @@ import { errorFields, type Logger, type Spans } from '@token-vault/observability
 import { RecordedRefusals } from '@token-vault/operations';
 import type { EgressFetch } from '@token-vault/egress';
 import { defaultRunsPerTenant, emptyConsole, type GuestConsole, type SandboxPool } from '../sandbox/index.ts';
-import { createLanes, holderOf } from './lanes.ts';
+import { createLanes } from './lanes.ts';
 import {
+  holderOf,
   isGenuine,
   readHistory,
   runnerEvent,
@@ -100,7 +101,7 @@ export class Runs {
   constructor(dependencies: RunDependencies) {
     this.#dependencies = dependencies;
     this.#claimedOfTenant = Math.max(leastClaimed, dependencies.runsPerTenant ?? defaultRunsPerTenant);
-    this.#inLane = createLanes(this.#claimedOfTenant);
+    this.#inLane = createLanes(this.#claimedOfTenant, placesOfTenant);
     this.#contents = createReactorContents(dependencies.store, dependencies.keyRing);
     this.#destroyArguments = createArgumentDestruction(dependencies.keyRing);
   }

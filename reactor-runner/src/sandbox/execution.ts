@@ -25,6 +25,8 @@ const orderly = new Set([
 export class Execution {
   readonly job: Job;
   readonly startedAt = performance.now();
+  /** When its time is over. */
+  readonly endsAt: number;
   readonly #child: SandboxChild;
   readonly #limits: SandboxLimits;
   readonly #aborts = new Map<number, AbortController>();
@@ -37,12 +39,15 @@ export class Execution {
   #runsAskedFor = 0;
   #moves = 0;
 
-  constructor(child: SandboxChild, job: Job, limits: SandboxLimits) {
+  /** @param endsBefore the end of the time of the run that waits for this one */
+  constructor(child: SandboxChild, job: Job, limits: SandboxLimits, endsBefore = Infinity) {
     this.#child = child;
     this.job = job;
     this.#limits = limits;
-    this.#watchdog = setTimeout(() => this.kill('timed-out'), job.timeoutMs + limits.graceMs);
-    const { number, purpose, code, input, timeoutMs } = job;
+    const { number, purpose, code, input } = job;
+    const timeoutMs = Math.max(1, Math.min(job.timeoutMs, Math.ceil(endsBefore - this.startedAt)));
+    this.endsAt = this.startedAt + timeoutMs;
+    this.#watchdog = setTimeout(() => this.kill('timed-out'), timeoutMs + limits.graceMs);
     child.run({ run: number, purpose, code, input, timeoutMs });
   }
 
@@ -146,4 +151,14 @@ export class Execution {
     this.#aborts.forEach((abort) => abort.abort());
     this.job.settle(outcome);
   }
+}
+
+/** The end of the time of the run that waits for this one. Undefined when it is not among these. */
+export function endOfWaiter(
+  { waiter }: Job,
+  among: Iterable<{ readonly execution?: Execution }>,
+): number | undefined {
+  if (waiter === undefined) return undefined;
+  for (const { execution } of among) if (execution?.job.runId === waiter.id) return execution.endsAt;
+  return undefined;
 }

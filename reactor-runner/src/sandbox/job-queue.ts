@@ -1,19 +1,18 @@
-import { FairQueue, presentTenants } from '@token-vault/batching';
+import { CallerQueue, FairQueue, presentTenants } from '@token-vault/batching';
+import { EndedRuns } from './ended-runs.ts';
 import type { Job } from './job.ts';
-import { mayBegin, mayBeginInLentPlace, type Places } from './places.ts';
-import type { Slots } from './slots.ts';
+import { mayBegin, mayBeginInLentPlace, type BusySlots, type Places } from './places.ts';
 
 /** The jobs that wait for a process. */
 export class JobQueue {
-  readonly #jobs = new FairQueue<Job>();
+  readonly #jobs = new CallerQueue<Job>();
   /** By the run that waits for them, so that no run stands behind those that another one waits for. */
   readonly #nested = new FairQueue<Job>();
-  /** How many nested runs wait, by tenant. */
-  readonly #nestedOf = new Map<string, number>();
-  readonly #slots: Slots;
+  readonly #endedRuns = new EndedRuns();
+  readonly #slots: BusySlots;
   readonly #places: Places;
 
-  constructor(slots: Slots, places: Places) {
+  constructor(slots: BusySlots, places: Places) {
     this.#slots = slots;
     this.#places = places;
   }
@@ -30,50 +29,54 @@ export class JobQueue {
   push(job: Job): void {
     const { tenantId, waiter } = job;
     presentTenants.see(tenantId);
-    if (waiter === undefined) this.#jobs.push(tenantId, job);
-    else {
-      this.#nested.push(waiter.id, job);
-      this.#count(tenantId, 1);
-    }
+    if (waiter === undefined) this.#jobs.push(job);
+    else this.#nested.push(waiter.id, job);
   }
 
   /**
    * Offers the jobs that may begin until one is accepted. First nested runs in the places of the runs that wait for them, which takes
-   * nothing from others. The other nested runs come last: the run that waits for them has one that runs. No other run of the tenant
-   * begins while a nested one waits, because the time of the run that waits for it is running.
+   * nothing from others. While such a one waits for a process, no other run of the tenant begins, because the time of the run that waits
+   * for it is running. The other nested runs come last, and hold back nobody: the run that waits for them has one that runs.
    */
   take(accept: (job: Job, isLent: boolean) => boolean): Job | undefined {
+    const heldBack = new Set<string>();
     const isFree = ({ tenantId }: Job) => mayBegin(this.#slots, tenantId, this.#places);
-    const isLent = (job: Job) => mayBeginInLentPlace(this.#slots, job, this.#places);
-    const first = this.#nested.take((_waiter, job) => isLent(job) && accept(job, true));
-    const other =
+    const mayBeLent = (job: Job) => mayBeginInLentPlace(this.#slots, job, this.#places);
+    const first = this.#nested.take((_waiter, job) => {
+      if (!mayBeLent(job)) return false;
+      heldBack.add(job.tenantId);
+      return accept(job, true);
+    });
+    return (
       first ??
-      this.#jobs.take(
-        (tenantId, job) => !this.#nestedOf.has(tenantId) && isFree(job) && accept(job, false),
-      ) ??
-      this.#nested.take((_waiter, job) => !isLent(job) && isFree(job) && accept(job, false));
-    if (other?.waiter !== undefined) this.#count(other.tenantId, -1);
-    return other;
+      this.#jobs.take((job) => !heldBack.has(job.tenantId) && isFree(job) && accept(job, false)) ??
+      this.#nested.take((_waiter, job) => !mayBeLent(job) && isFree(job) && accept(job, false))
+    );
   }
 
   /** Removes a waiting job; false when it does not wait. */
   remove(job: Job): boolean {
-    const { tenantId, waiter } = job;
-    if (waiter === undefined) return this.#jobs.remove(tenantId, job);
-    const isRemoved = this.#nested.remove(waiter.id, job);
-    if (isRemoved) this.#count(tenantId, -1);
-    return isRemoved;
+    const { waiter } = job;
+    return waiter === undefined ? this.#jobs.remove(job) : this.#nested.remove(waiter.id, job);
+  }
+
+  /**
+   * The run has ended, so nobody waits any more for the runs that it asked for. Removes those that have not begun. Those that have begun
+   * have no more time than it had.
+   */
+  removeNestedOf({ runId, execution }: Job): Job[] {
+    if (runId === undefined) return [];
+    if (execution?.awaitsRun === true) this.#endedRuns.add(runId);
+    return this.#nested.removeAll(runId);
+  }
+
+  /** Whether the run that asked for this one has ended. */
+  isUnwanted({ waiter }: Pick<Job, 'waiter'>): boolean {
+    return waiter !== undefined && this.#endedRuns.has(waiter.id);
   }
 
   /** Removes all jobs. */
   clear(): Job[] {
-    this.#nestedOf.clear();
     return [...this.#jobs.clear(), ...this.#nested.clear()];
-  }
-
-  #count(tenantId: string, added: 1 | -1): void {
-    const count = (this.#nestedOf.get(tenantId) ?? 0) + added;
-    if (count === 0) this.#nestedOf.delete(tenantId);
-    else this.#nestedOf.set(tenantId, count);
   }
 }

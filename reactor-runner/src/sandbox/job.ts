@@ -22,6 +22,8 @@ export interface Waiter {
 
 export interface RunRequest {
   readonly tenantId: string;
+  /** Whose run it is. Callers of a tenant take turns. */
+  readonly caller?: string | undefined;
   readonly code: string;
   readonly args: Json;
   readonly configuration: Readonly<Record<string, string>>;
@@ -41,6 +43,7 @@ export interface RunRequest {
 export interface Job {
   readonly number: number;
   readonly tenantId: string;
+  readonly caller: string;
   readonly purpose: 'run' | 'check';
   readonly code: string;
   readonly input: string;
@@ -52,7 +55,7 @@ export interface Job {
   /** Whether the run began in the place of the run that waits for it. */
   isLent?: boolean;
   /** Set when the job has a child. */
-  execution?: { kill(reason: 'killed'): void };
+  execution?: { kill(reason: 'killed'): void; readonly awaitsRun: boolean };
   /** Called once. */
   readonly settle: (outcome: ChildOutcome) => void;
 }

@@ -29,6 +29,9 @@ export function placesOf(
   return { cpu, processes, runsPerTenant, mostRssMb };
 }
 
+/** The processes of a pool. */
+export type BusySlots = Pick<Slots, 'all' | 'count'>;
+
 /** The busy processes of one pool. */
 interface Busy {
   /** Without those that run in the place of another one. */
@@ -39,7 +42,7 @@ interface Busy {
 
 const isLent = ({ execution }: Slot): boolean => execution?.job.isLent === true;
 
-function busyOf(slots: Slots): Busy {
+function busyOf(slots: BusySlots): Busy {
   const working = new Map<string, number>();
   const lenders = new Set<string | undefined>();
   for (const slot of slots.all()) if (isLent(slot)) lenders.add(slot.execution?.job.waiter?.id);
@@ -71,7 +74,11 @@ function placesOfWorking(working: ReadonlyMap<string, number>, cpu: number): num
  * an empty pool, less of a busy one. So the endless loops of a few tenants cannot take the last place, and neither can
  * runs that wait for a slow network.
  */
-export function mayBegin(slots: Slots, tenantId: string, { cpu, processes, runsPerTenant }: Places): boolean {
+export function mayBegin(
+  slots: BusySlots,
+  tenantId: string,
+  { cpu, processes, runsPerTenant }: Places,
+): boolean {
   const { all, working } = busyOf(slots);
   const own = slots.count((slot) => slot.state === 'busy' && slot.tenantId === tenantId && !isLent(slot));
   if (own >= runsPerTenant || (own > 0 && own >= processes - all)) return false;
@@ -85,7 +92,7 @@ export function mayBegin(slots: Slots, tenantId: string, { cpu, processes, runsP
  * are allowed, so that a run at the bound never waits for a run that cannot begin: the deepest ones wait for none.
  */
 export function mayBeginInLentPlace(
-  slots: Slots,
+  slots: BusySlots,
   { waiter, tenantId }: Job,
   { runsPerTenant }: Places,
 ): boolean {

@@ -25,6 +25,10 @@ const startingAtOnce = 2;
 /** A tenant with a child waits this long for it before it gets a second: most runs end sooner than a start takes. */
 const expandAfterMs = 8;
 const compileTimeoutMs = 2_000;
+/** Checks of code take turns with the callers of runs. */
+const callerOfChecks = 'checks';
+const killed = { kind: 'killed', console: emptyConsole } as const;
+const tooLong = { kind: 'compile-error', message: 'The code is too long', console: emptyConsole } as const;
 /** Starts a pool. Takes about a second: bundling, the probe of the walls, the first children. */
 export async function createSandboxPool(options: SandboxPoolOptions = {}): Promise<SandboxPool> {
   const limits = { ...defaultSandboxLimits, ...options.limits };
@@ -86,7 +90,7 @@ class Pool implements SandboxPool {
       onLoss: (tenantId) => this.#pauses.lost(tenantId),
       onStartFailures: () => {
         options.report?.({ kind: 'children-do-not-start' });
-        this.#queue.clear().forEach((job) => job.settle({ kind: 'killed', console: emptyConsole }));
+        this.#queue.clear().forEach((job) => job.settle(killed));
       },
     });
     this.#queue = new JobQueue(this.#slots, places);
@@ -95,13 +99,13 @@ class Pool implements SandboxPool {
   }
 
   async run(request: RunRequest): Promise<RunOutcome> {
-    const { args, configuration, hasSvc, signal, ...parts } = request;
+    const { args, configuration, hasSvc, signal, caller = '', ...parts } = request;
     const input = JSON.stringify({ purpose: 'run', args, configuration, hasSvc });
     // To refuse arguments beside a large configuration would reveal the length of data in them.
     const argsBytes = Buffer.byteLength(input) - Buffer.byteLength(JSON.stringify(configuration));
     if (argsBytes > this.#limits.argsBytes * 1.1)
       return { kind: 'limit-exceeded', limit: 'argument size', console: emptyConsole };
-    const outcome = await this.#submit({ ...parts, input, purpose: 'run' }, signal);
+    const outcome = await this.#submit({ ...parts, caller, input, purpose: 'run' }, signal);
     const chars = 'text' in outcome ? outcome.text.length : 0;
     return parseInTurn(request.tenantId, chars, () => readRunOutcome(outcome, this.#limits));
   }
@@ -110,6 +114,7 @@ class Pool implements SandboxPool {
     const input = JSON.stringify({ purpose: 'check', args: {}, configuration: {}, hasSvc: false });
     const job = {
       tenantId,
+      caller: callerOfChecks,
       code,
       input,
       timeoutMs: compileTimeoutMs,
@@ -139,7 +144,7 @@ class Pool implements SandboxPool {
     this.#isClosed = true;
     clearInterval(this.#sweep);
     clearTimeout(this.#placing);
-    this.#queue.clear().forEach((job) => job.settle({ kind: 'killed', console: emptyConsole }));
+    this.#queue.clear().forEach((job) => job.settle(killed));
     await this.#slots.close();
   }
 
@@ -147,16 +152,10 @@ class Pool implements SandboxPool {
     parts: Omit<Job, 'execution' | 'number' | 'queuedAt' | 'settle'>,
     signal?: AbortSignal,
   ): Promise<ChildOutcome> {
-    if (parts.code.length > this.#limits.codeChars) {
-      return Promise.resolve({
-        kind: 'compile-error',
-        message: 'The code is too long',
-        console: emptyConsole,
-      });
-    }
+    if (parts.code.length > this.#limits.codeChars) return Promise.resolve(tooLong);
     const { maxQueued, maxQueuedPerTenant } = this.#settings;
     const isFull = this.#queue.size >= maxQueued || this.#queue.sizeBeside(parts) >= maxQueuedPerTenant;
-    if (this.#isClosed || signal?.aborted) return Promise.resolve({ kind: 'killed', console: emptyConsole });
+    if (this.#isClosed || signal?.aborted || this.#queue.isUnwanted(parts)) return Promise.resolve(killed);
     if (isFull) return Promise.resolve({ kind: 'overloaded', console: emptyConsole });
     return new Promise((resolve) => {
       const cancel = (): void => this.#cancel(job);
@@ -167,6 +166,7 @@ class Pool implements SandboxPool {
         settle: (outcome) => {
           signal?.removeEventListener('abort', cancel);
           resolve(outcome);
+          this.#queue.removeNestedOf(job).forEach((nested) => nested.settle(killed));
         },
       };
       signal?.addEventListener('abort', cancel);
@@ -176,7 +176,7 @@ class Pool implements SandboxPool {
   }
 
   #cancel(job: Job): void {
-    if (this.#queue.remove(job)) job.settle({ kind: 'killed', console: emptyConsole });
+    if (this.#queue.remove(job)) job.settle(killed);
     else job.execution?.kill('killed');
   }
 

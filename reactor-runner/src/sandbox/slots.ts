@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { SandboxBundle } from './bundle.ts';
 import type { ChildAccounts } from './child-accounts.ts';
 import type { ChildCommand } from './child-command.ts';
-import { Execution } from './execution.ts';
+import { endOfWaiter, Execution } from './execution.ts';
 import type { Job } from './job.ts';
 import type { SandboxLimits } from './limits.ts';
 import { SandboxChild } from './sandbox-child.ts';
@@ -193,7 +193,7 @@ export class Slots {
     this.#priorities.awaited(slot.child.pid);
     slot.tenantId = job.tenantId;
     slot.runs += 1;
-    slot.execution = new Execution(slot.child, job, this.#limits);
+    slot.execution = new Execution(slot.child, job, this.#limits, endOfWaiter(job, this.#all));
     job.execution = slot.execution;
   }
 
