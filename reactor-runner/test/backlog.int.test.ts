@@ -10,8 +10,8 @@ import { historyFrom, type InvocationHistory } from '../src/runs/invocation.ts';
 
 const tables = `
 create schema rm_invocations;
-create table rm_invocations.waiting (id uuid primary key, tenant_id uuid not null, invoked_at timestamptz not null);
-create index on rm_invocations.waiting (tenant_id, invoked_at, id);
+create table rm_invocations.waiting (id uuid primary key, tenant_id uuid not null, application_id text not null, invoked_at timestamptz not null);
+create index on rm_invocations.waiting (tenant_id, application_id, invoked_at, id);
 create table rm_invocations.running (id uuid primary key, tenant_id uuid not null, deadline timestamptz not null);
 create table rm_invocations.delivery (id uuid primary key, tenant_id uuid not null, next_at timestamptz not null);`;
 
@@ -30,7 +30,7 @@ const invoked = (tenantId: string, id: string): RecordedEvent =>
   ({
     type: 'ReactorInvoked',
     data: { invocation_id: id, mode: 'async' },
-    metadata: { tenant_id: tenantId },
+    metadata: { tenant_id: tenantId, actor: { kind: 'application', id: 'app' } },
     stream: streams.invocation(tenantId, id),
     revision: 0,
   }) as unknown as RecordedEvent;
@@ -95,12 +95,12 @@ function start(): void {
 }
 
 /** Writes waiting invocations to the read model, as the projector would. Gives their ids. */
-async function wait(tenantId: string, count: number): Promise<string[]> {
+async function wait(tenantId: string, count: number, applicationId = 'app'): Promise<string[]> {
   const ids = Array.from({ length: count }, () => newId());
   await pool.query(
-    `insert into rm_invocations.waiting select id, $2, now() + ordinal * interval '1 ms'
+    `insert into rm_invocations.waiting select id, $2, $3, now() + ordinal * interval '1 ms'
      from unnest($1::uuid[]) with ordinality as w (id, ordinal)`,
-    [ids, tenantId],
+    [ids, tenantId, applicationId],
   );
   return ids;
 }
@@ -129,6 +129,36 @@ describe('the backlog of asynchronous invocations', () => {
       await runsOf(a)[index]?.end();
     }
     expect(runsOf(a).map(({ id }) => id)).toEqual(ofA);
+  });
+
+  it('lets the applications of a tenant take turns, however many invocations of one of them wait', async () => {
+    await pool.query(tables);
+    const ofFirst = await wait(a, 1_000, 'first');
+    start();
+    await waitUntil(() => runs.length === 3);
+    const ofSecond = await wait(a, 4, 'second');
+    const isOf = (ids: readonly string[]) => runs.filter(({ id }) => ids.includes(id)).length;
+    await looks();
+    // One of the hanging runs of the first application ends, and one more: it keeps no more than two places.
+    await runs[0]?.end();
+    await waitUntil(() => isOf(ofSecond) === 1);
+    for (let ended = 1; ended <= 3; ended += 1) {
+      await runs.filter(({ id }) => ofSecond.includes(id))[ended - 1]?.end();
+      await waitUntil(() => isOf(ofSecond) === ended + 1);
+    }
+    expect(isOf(ofFirst)).toBe(3);
+  });
+
+  it('serves every application of a tenant, also behind many whose invocations others run', async () => {
+    await pool.query(tables);
+    for (let index = 10; index < 60; index += 1) {
+      const [id] = await wait(a, 1, `application ${index}`);
+      await pool.query('insert into rm_invocations.running values ($1, $2, now())', [id, a]);
+    }
+    const ids = await wait(a, 1, 'application 99');
+    start();
+    await waitUntil(() => runs.length === 1);
+    expect(runs.map(({ id }) => id)).toEqual(ids);
   });
 
   it('takes runs from a feed only while it has places for them, and leaves the others to the read model', async () => {
@@ -161,7 +191,7 @@ describe('the backlog of asynchronous invocations', () => {
     await pool.query(tables);
     const tenants = Array.from({ length: 450 }, () => newId());
     await pool.query(
-      'insert into rm_invocations.waiting select gen_random_uuid(), id, now() from unnest($1::uuid[]) as t (id)',
+      `insert into rm_invocations.waiting select gen_random_uuid(), id, 'app', now() from unnest($1::uuid[]) as t (id)`,
       [tenants],
     );
     start();

@@ -1,4 +1,4 @@
-import { tableOf, type DataOf } from '@token-vault/contracts';
+import { authorOf, tableOf, type DataOf } from '@token-vault/contracts';
 import type { Occurrence, Projection, SqlOp } from '../projection.ts';
 
 /** The run is over. The result of an asynchronous invocation is due for delivery from now on. */
@@ -34,22 +34,29 @@ const due = (column: string) => ({
  */
 export const invocations: Projection<'invocations'> = {
   name: 'invocations',
-  version: 4,
+  version: 5,
   isAwaited: false,
   tables: [
     {
       ...tableOf('invocations', 'waiting'),
       primaryKey: ['id'],
-      indexes: [{ on: '(tenant_id, invoked_at, id)', isForReaders: true }],
+      indexes: [{ on: '(tenant_id, application_id, invoked_at, id)', isForReaders: true }],
     },
     { ...tableOf('invocations', 'running'), ...due('deadline') },
     { ...tableOf('invocations', 'delivery'), ...due('next_at') },
   ],
   on: {
-    ReactorInvoked: ({ data, metadata: { tenant_id, occurred_at: invoked_at } }) =>
-      data.mode === 'sync'
-        ? []
-        : [{ kind: 'insert', table: 'waiting', row: { id: data.invocation_id, tenant_id, invoked_at } }],
+    ReactorInvoked({ data: { mode, invocation_id: id }, metadata }) {
+      if (mode === 'sync') return [];
+      const { tenant_id, occurred_at: invoked_at } = metadata;
+      return [
+        {
+          kind: 'insert',
+          table: 'waiting',
+          row: { id, tenant_id, application_id: authorOf(metadata), invoked_at },
+        },
+      ];
+    },
     ReactorStarted: ({ data, metadata }) => [
       {
         kind: 'insert',

@@ -1,12 +1,13 @@
-import { aliased, streams } from '@token-vault/contracts';
+import { streams } from '@token-vault/contracts';
 import { TenantKeysMissingError } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import { errorFields, type Logger } from '@token-vault/observability';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Pool } from 'pg';
-import { rowsOf } from '../read-model.ts';
-import { readHistory, type InvocationHistory } from './invocation.ts';
-import { createPlaces } from './lanes.ts';
+import type { Holder } from '@token-vault/batching';
+import { BacklogLook, type WaitingOfTenant } from './backlog-look.ts';
+import { ApplicationPlaces } from './application-places.ts';
+import { holderOf, readHistory, type InvocationHistory } from './invocation.ts';
 import { RunnerStoppedError, type Runs } from './run.ts';
 
 export interface BacklogOptions {
@@ -30,12 +31,9 @@ export interface Backlog {
 
 /**
  * Places of one tenant. Fewer than its processes in the sandbox, so that its synchronous calls find a process,
- * however long the backlog is.
+ * however long the backlog is. Its applications take turns at them.
  */
 const placesOfTenant = 3;
-/** The page size of a look, both in tenants and in ids of one tenant. */
-const pageSize = 50;
-const tenantsAtOnce = 200;
 /** The shortest time between two looks. */
 const restMs = 50;
 /**
@@ -44,31 +42,6 @@ const restMs = 50;
  */
 const latenessMs = 5_000;
 const retryMs = 1_000;
-
-const firstTenant = '00000000-0000-0000-0000-000000000000';
-
-const w = aliased('invocations', 'waiting', 'w');
-const r = aliased('invocations', 'running', 'r');
-
-/**
- * Reads the index tenant by tenant, so that the cost does not depend on the number of rows. For each tenant it gives
- * the oldest invocations that are not running.
- */
-const waiting = `
-with recursive tenant (id, ordinal) as (
-  (select ${w.tenant_id}, 1 from ${w.source} where ${w.tenant_id} > $1 order by ${w.tenant_id} limit 1)
-  union all
-  select (select ${w.tenant_id} from ${w.source} where ${w.tenant_id} > t.id order by ${w.tenant_id} limit 1), t.ordinal + 1
-  from tenant t where t.id is not null and t.ordinal < ${tenantsAtOnce}
-)
-select t.id as tenant_id, due.id from tenant t left join lateral (
-  select ${w.id} from ${w.source}
-  where ${w.tenant_id} = t.id and ${w.id} <> all ($2::uuid[])
-    and not exists (select from ${r.source} where ${r.id} = ${w.id})
-  order by ${w.invoked_at}, ${w.id} limit ${pageSize}
-) due on true
-where t.id is not null
-order by t.ordinal`;
 
 /**
  * Runs asynchronous invocations, a few of each tenant at once. The waiting ones are in the read model, neither in
@@ -79,13 +52,18 @@ export function startBacklog(options: BacklogOptions): Backlog {
   return new Follower(options);
 }
 
+interface Waiting extends Holder {
+  readonly id: string;
+}
+
 class Follower implements Backlog {
   readonly #options: BacklogOptions;
   readonly #abort = new AbortController();
-  readonly #places = createPlaces(placesOfTenant);
+  readonly #places = new ApplicationPlaces(placesOfTenant);
+  readonly #look: BacklogLook;
   readonly #inHand = new Map<string, Promise<void>>();
-  /** Ids that were read and wait for a place, by tenant. */
-  readonly #lines = new Map<string, string[]>();
+  /** Ids that were read and wait for a place, by tenant and application. The application whose turn it is comes first. */
+  readonly #lines = new Map<string, Map<string, string[]>>();
   /** The time of ending, by id: the read model may not show it yet. */
   readonly #ended = new Map<string, number>();
   /** Tenants that may have more invocations in the read model than in their line. */
@@ -96,6 +74,7 @@ class Follower implements Backlog {
 
   constructor(options: BacklogOptions) {
     this.#options = options;
+    this.#look = new BacklogLook(options.pool);
     this.#looking = this.#lookAgainAndAgain();
   }
 
@@ -104,7 +83,7 @@ class Follower implements Backlog {
     if (!invocation || this.#abort.signal.aborted) return;
     const { tenantId, id } = invocation;
     if (this.#inHand.has(id)) return;
-    await (this.#begin(tenantId, id, history) ?? this.#behind.add(tenantId));
+    await (this.#begin({ ...holderOf(invocation), id }, history) ?? this.#behind.add(tenantId));
   }
 
   async close(): Promise<void> {
@@ -114,8 +93,9 @@ class Follower implements Backlog {
   }
 
   /** Resolves when the invocation is claimed or over. Undefined when there is no free place. */
-  #begin(tenantId: string, id: string, history?: InvocationHistory): Promise<void> | undefined {
-    const leave = this.#places.take(tenantId);
+  #begin({ id, ...holder }: Waiting, history?: InvocationHistory): Promise<void> | undefined {
+    const { tenantId } = holder;
+    const leave = this.#places.take(holder);
     if (!leave) return undefined;
     const claimed = Promise.withResolvers<void>();
     const over = this.#runToEnd(tenantId, id, history, claimed.resolve).finally(() => {
@@ -152,24 +132,32 @@ class Follower implements Backlog {
   }
 
   #advance(tenantId: string): void {
-    const line = this.#lines.get(tenantId) ?? [];
-    for (let id = line[0]; id !== undefined && !this.#abort.signal.aborted; id = line[0]) {
-      if (!this.#inHand.has(id) && this.#begin(tenantId, id) === undefined) return;
-      line.shift();
+    const line = this.#lines.get(tenantId) ?? new Map<string, string[]>();
+    while (!this.#abort.signal.aborted) {
+      const next = [...line].find(([each]) => this.#places.hasFree({ tenantId, applicationId: each }));
+      if (!next) break;
+      const [applicationId, ids] = next;
+      const id = ids.find((each) => !this.#inHand.has(each) && !this.#ended.has(each));
+      line.delete(applicationId);
+      if (id === undefined) continue;
+      ids.splice(0, ids.indexOf(id) + 1);
+      // Its next turn comes after those of the others.
+      line.set(applicationId, ids);
+      void this.#begin({ tenantId, applicationId, id });
     }
-    this.#lines.delete(tenantId);
-    if (!this.#behind.has(tenantId)) return;
+    const hasRunOut = [...line.values()].some((ids) => ids.length === 0);
+    if (line.size === 0) this.#lines.delete(tenantId);
+    if (!this.#behind.has(tenantId) || !(hasRunOut || line.size === 0)) return;
     this.#isWoken = true;
     this.#wake();
   }
 
   async #lookAgainAndAgain(): Promise<void> {
     const { logger, pollMs = 1_000 } = this.#options;
-    let after = firstTenant;
     while (!this.#abort.signal.aborted) {
       this.#isWoken = false;
       try {
-        after = await this.#look(after);
+        await this.#lookOnce();
       } catch (error) {
         logger.warn(errorFields(error), 'waiting invocations could not be read');
       }
@@ -179,29 +167,29 @@ class Follower implements Backlog {
     }
   }
 
-  /** Gives the tenant after which the next look begins. */
-  async #look(after: string): Promise<string> {
+  async #lookOnce(): Promise<void> {
     for (const [id, at] of this.#ended) if (performance.now() - at > latenessMs) this.#ended.delete(id);
-    const known = [...this.#inHand.keys(), ...this.#ended.keys()];
-    const rows = await rowsOf<{ tenant_id: string; id: string | null }>(this.#options.pool, waiting, [
-      after,
-      known,
-    ]);
-    const found = new Map<string, string[]>();
-    for (const { tenant_id: tenantId, id } of rows) {
-      const ids = found.get(tenantId) ?? [];
-      if (id !== null) ids.push(id);
-      found.set(tenantId, ids);
-    }
+    const { isAtStart } = this.#look;
+    const found = await this.#look.next([...this.#inHand.keys(), ...this.#ended.keys()]);
     // Invocations that a feed left to the read model meanwhile are found by the next look.
-    if (after === firstTenant) this.#behind.clear();
-    for (const [tenantId, ids] of found) {
-      if (ids.length === pageSize) this.#behind.add(tenantId);
-      // An existing line holds older invocations.
-      if (!this.#lines.has(tenantId)) this.#lines.set(tenantId, ids);
+    if (isAtStart) this.#behind.clear();
+    for (const [tenantId, waiting] of found) {
+      if (waiting.hasMore) this.#behind.add(tenantId);
+      this.#replaceLine(tenantId, waiting);
       this.#advance(tenantId);
     }
-    return found.size < tenantsAtOnce ? firstTenant : ([...found.keys()].at(-1) ?? firstTenant);
+  }
+
+  /** Applications keep their turns. New ones come last. */
+  #replaceLine(tenantId: string, { idsOf }: WaitingOfTenant): void {
+    const before = this.#lines.get(tenantId)?.keys() ?? [];
+    const line = new Map<string, string[]>();
+    for (const applicationId of [...before, ...idsOf.keys()]) {
+      const ids = idsOf.get(applicationId) ?? [];
+      if (ids.length > 0) line.set(applicationId, ids);
+      if (ids.length > 0) this.#places.see({ tenantId, applicationId });
+    }
+    this.#lines.set(tenantId, line);
   }
 
   #rest(ms: number): Promise<void> {

@@ -46,22 +46,3 @@ export function createLanes(perTenant: number, moreForOthers: number) {
     }
   };
 }
-
-/** A few places for each tenant. A task either gets one at once or gets none. */
-export function createPlaces(perTenant: number) {
-  const taken = new Map<string, number>();
-
-  return {
-    /** Gives the function that frees the place, to be called once. Undefined when all places are taken. */
-    take(tenantId: string): (() => void) | undefined {
-      const count = taken.get(tenantId) ?? 0;
-      if (count >= perTenant) return undefined;
-      taken.set(tenantId, count + 1);
-      return () => {
-        const left = (taken.get(tenantId) ?? 1) - 1;
-        if (left > 0) taken.set(tenantId, left);
-        else taken.delete(tenantId);
-      };
-    },
-  };
-}
