@@ -5,7 +5,7 @@ import { projections, startProjectors } from '@token-vault/projectors';
 import { createMetrics } from '@token-vault/observability';
 import { createTestDatabase, createTestPool, waitUntil, type TestDatabase } from '@token-vault/test-support';
 import type { Pool } from 'pg';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, expect, it, onTestFinished, vi } from 'vitest';
 import { migrate } from '../src/migrations/index.ts';
 import { schema } from '../src/schema.ts';
 import { findSchemaDifferences } from '../src/schema-differences.ts';
@@ -265,30 +265,103 @@ it('a running vault warns of older read models in its first looks, until it has 
   await Promise.all([stays.close(), returns.close()]);
 });
 
-it('a running vault counts differences in each look and logs them once; it compares nothing that a newer release migrated', async () => {
+function observed(options: { readonly from?: Pool; readonly upgradeLooks?: number } = {}) {
   const metrics = createMetrics('test');
   const logger = { debug: vi.fn(), info: vi.fn(), warn: vi.fn(), error: vi.fn() };
-  const watch = startSchemaWatch({ pool, logger, metrics });
-  const counted = async (): Promise<number | undefined> => {
+  const { look, close } = startSchemaWatch({ pool: options.from ?? pool, logger, metrics, ...options });
+  onTestFinished(close);
+  /** How often differences were counted, and how often errors and warnings were logged. */
+  async function told() {
     const { values } = (await metrics.registry.getSingleMetric('vault_altered_records_total')?.get()) ?? {};
-    return values?.find(({ labels }) => labels['kind'] === 'schema')?.value;
-  };
-  await watch.look();
-  expect([await counted(), logger.error.mock.calls, logger.warn.mock.calls]).toEqual([undefined, [], []]);
+    const counted = values?.find(({ labels }) => labels['kind'] === 'schema')?.value ?? 0;
+    return [counted, logger.error.mock.calls.length, logger.warn.mock.calls.length];
+  }
+  const reason = () => JSON.stringify(logger.error.mock.lastCall?.[0]);
+  return { look, told, reason };
+}
+
+const dropTrigger = 'drop function event_store.q cascade';
+
+it('a running vault counts differences in each look and logs them once', async () => {
+  const { look, told, reason } = observed();
+  await look();
+  expect(await told()).toEqual([0, 0, 0]);
   await pool.query(trigger);
-  await watch.look();
-  await watch.look();
-  expect(await counted()).toBe(2);
-  expect(logger.error.mock.calls).toEqual([
-    [
-      { count: 2, reason: expect.stringContaining('trigger q on event_store.event') as string },
-      expect.any(String),
-    ],
-  ]);
+  await look();
+  await look();
+  expect(await told()).toEqual([2, 1, 0]);
+  expect(reason()).toMatch(/"count":2,.*trigger q on event_store\.event/);
+  await pool.query(dropTrigger);
+});
+
+it('a running vault compares nothing that a newer release has migrated, and counts it after an hour', async () => {
+  const { look, told } = observed({ upgradeLooks: 3 });
   await pool.query(
     `insert into schema_migration (name, batch, migration_time) values ('newer/1 (a) b', 1, now())`,
   );
-  await watch.look();
-  expect([await counted(), logger.warn.mock.calls.length]).toEqual([2, 1]);
-  await watch.close();
+  await look();
+  await look();
+  expect(await told()).toEqual([0, 0, 2]);
+  await look();
+  expect(await told()).toEqual([1, 1, 2]);
+  await pool.query(`delete from schema_migration where name = 'newer/1 (a) b'`);
+  await look();
+  expect(await told()).toEqual([1, 1, 2]);
+});
+
+it.each([
+  [
+    'a migration is not recorded any more',
+    `with gone as (delete from schema_migration where name like 'misses/1 %' returning *) select * into kept from gone`,
+    'insert into schema_migration select * from kept; drop table kept',
+    /a migration of this release is not recorded any more/,
+  ],
+  [
+    'a migration is recorded with another text',
+    `update schema_migration set name = name || 'q' where name like 'misses/1 %'`,
+    `update schema_migration set name = rtrim(name, 'q') where name like 'misses/1 %'`,
+    /was applied with another text/,
+  ],
+])('a running vault goes on comparing when %s, and tells that, too', async (_what, change, back, what) => {
+  const { look, told, reason } = observed();
+  await pool.query(`${change}; ${trigger}`);
+  await look();
+  await pool.query(`${back}; ${dropTrigger}`);
+  expect(await told()).toEqual([1, 1, 0]);
+  expect(reason()).toMatch(what);
+  expect(reason()).toMatch(/trigger q on event_store\.event/);
+});
+
+it('a running vault counts a difference whose name changes all the time', async () => {
+  const { look, told } = observed();
+  await pool.query(trigger);
+  let isLooking = true;
+  const looks = look().finally(() => (isLooking = false));
+  let name = 'q';
+  for (let i = 0; isLooking; i += 1) {
+    await pool.query(`alter function event_store.${name} rename to q${i}`);
+    name = `q${i}`;
+  }
+  await looks;
+  await pool.query(`alter function event_store.${name} rename to q; ${dropTrigger}`);
+  expect(await told()).toEqual([1, 1, 0]);
+});
+
+it('a running vault counts looks that fail, from the third in a row on', async () => {
+  const impatient = createTestPool(`${database.url}?lock_timeout=10`);
+  const { look, told } = observed({ from: impatient });
+  const locker = await pool.connect();
+  const lock = () => locker.query('begin; lock table projections.checkpoint in access exclusive mode');
+  await lock();
+  await look();
+  await look();
+  await locker.query('rollback');
+  await look();
+  expect(await told()).toEqual([0, 0, 2]);
+  await lock();
+  for (let i = 0; i < 4; i += 1) await look();
+  expect(await told()).toEqual([2, 1, 6]);
+  await locker.query('rollback');
+  locker.release();
+  await impatient.end();
 });
