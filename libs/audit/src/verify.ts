@@ -26,7 +26,7 @@ import {
   type Covered,
 } from './stretch.ts';
 import { tenantOf } from './tenant-of.ts';
-import { isDeleted, type WatchedKeys } from './watched-keys.ts';
+import { whyNotDeleted, type WatchedKeys } from './watched-keys.ts';
 
 export interface AuditOptions {
   readonly store: EventStore;
@@ -50,7 +50,7 @@ export interface AuditReport {
   readonly checkpoints: number;
   /** Events after the last checkpoint of their tenant: they are not signed yet. */
   readonly unsealed: number;
-  /** Tenants whose keys are destroyed: their checkpoints are checked with the public key that the checkpoints name. */
+  /** Tenants whose keys are destroyed: no signature is checked, and their checkpoints with the public key that these name. */
   readonly withoutKeys: readonly string[];
   readonly after: string;
   readonly through: string;
@@ -238,12 +238,15 @@ class Verifier {
 
   /** An attacker may have taken the keys away for the time of the verification, or have planted events of a tenant that never was. */
   async #reportMissingKeys(tenantId: string, first: string): Promise<void> {
-    if (this.#keyRing.missing?.has(tenantId) !== true || (await isDeleted(this.#store, tenantId))) return;
-    this.withoutKeys.delete(tenantId);
-    this.#report(first, tenantId, 'the keys of the tenant are missing, so nothing of it can be checked');
+    if (this.#keyRing.missing?.has(tenantId) !== true) return;
+    const reason = await whyNotDeleted(this.#store, this.#keyRing, tenantId);
+    if (reason === undefined) this.withoutKeys.add(tenantId);
+    else this.withoutKeys.delete(tenantId);
+    if (reason !== undefined) this.#report(first, tenantId, `${keysMissing}: ${reason}`);
   }
 }
 
+const keysMissing = 'the keys of the tenant are missing, so nothing of it can be checked';
 const isLater = (position: string, than: string): boolean => BigInt(position) > BigInt(than);
 
 /**

@@ -1,5 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import { eventRegistry, newEvent, newId, TenantUpdated, type VaultEvent } from '@token-vault/contracts';
+import {
+  eventRegistry,
+  newEvent,
+  newId,
+  TenantCreated,
+  TenantUpdated,
+  type VaultEvent,
+} from '@token-vault/contracts';
 import { createKeyRing, environmentRootKey, keyRingMigrations, type KeyRing } from '@token-vault/crypto';
 import { startPosition, type EventStore, type Position, type StoredEvent } from '@token-vault/event-store';
 import { createEventStoreDbEventStore } from '@token-vault/event-store/eventstoredb';
@@ -142,6 +149,14 @@ export const given = (tenantId: string, at = new Date('2030-01-01')) => ({
 /** An event that gives the tenant the name. */
 export const updateOf = (tenantId: string, name: string, at?: Date): VaultEvent =>
   newEvent(TenantUpdated, { tenant_id: tenantId, name, settings: {} }, given(tenantId, at));
+
+/** The event with which the tenant begins. */
+export const creationOf = (tenantId: string): VaultEvent =>
+  newEvent(
+    TenantCreated,
+    { tenant_id: tenantId, name: 'n', plan: 'standard', settings: {} },
+    given(tenantId),
+  );
 
 /** Of the nth event, from 1. */
 export async function positionOf(log: AuditLog, place: number): Promise<Position> {

@@ -15,7 +15,15 @@ import { sealLogOnce } from '../src/seal-regularly.ts';
 import { sealLog } from '../src/sealer.ts';
 import { verifyAudit } from '../src/verify.ts';
 import { watchKeys } from '../src/watched-keys.ts';
-import { given, openAuditLog, positionOf, updateOf, type AuditLog, type LogKind } from './audit-log.ts';
+import {
+  creationOf,
+  given,
+  openAuditLog,
+  positionOf,
+  updateOf,
+  type AuditLog,
+  type LogKind,
+} from './audit-log.ts';
 
 const tenants = ['00000000-0000-4000-8000-000000000001', '00000000-0000-4000-8000-000000000002'] as const;
 const [first, second] = tenants;
@@ -326,6 +334,7 @@ function describeSealing(): void {
   });
 
   it('stays valid after a rotation of keys, and leaves out a tenant whose keys are destroyed', async () => {
+    await log.store.append(streams.tenant(first), [creationOf(first)], 'no-stream');
     await write(2);
     await seal();
     await log.keyRing.rotateTenant(first);
@@ -335,12 +344,26 @@ function describeSealing(): void {
     const deletion = newEvent(TenantDeleted, { tenant_id: first }, given(first));
     await log.store.append(streams.tenant(first), [deletion], 'any');
     await log.keyRing.destroyAllOfTenant(first);
-    await write(2);
+    await log.store.append(streams.tenant(second), [updateOf(second, 'name')], 'any');
     expect(await seal()).toBe(1);
-    expect(await verify()).toMatchObject({ findings: [], unsealed: 2, withoutKeys: [first] });
+    expect(await verify()).toMatchObject({ findings: [], unsealed: 1, withoutKeys: [first] });
+    await log.pool.query('delete from key_ring.destroyed_tenant');
+    expect(await problems()).toEqual([expect.stringMatching(/checked: the vault did not destroy them$/)]);
+    await log.store.append(streams.tenant(first), [updateOf(first, 'after')], 'any');
+    expect(await problems()).toEqual([expect.stringMatching(/its deletion is not the end of its stream$/)]);
+  });
+
+  it('tells of a deleted tenant that has no checkpoint', async () => {
+    const tenantId = newId();
+    await log.keyRing.createTenantKeys(tenantId);
+    const deletion = newEvent(TenantDeleted, { tenant_id: tenantId }, given(tenantId));
+    await log.store.append(streams.tenant(tenantId), [creationOf(tenantId), deletion], 'no-stream');
+    await log.keyRing.destroyAllOfTenant(tenantId);
+    expect(await verify()).toMatchObject({ findings: [], withoutKeys: [tenantId] });
   });
 
   it('is not valid while the keys of a tenant are missing that is not deleted, or never was', async () => {
+    await log.store.append(streams.tenant(first), [creationOf(first)], 'no-stream');
     await write(4);
     await seal();
     await log.store.append(streams.tenant(first), [updateOf(first, 'alone')], 'any');
@@ -350,14 +373,21 @@ function describeSealing(): void {
     await log.pool.query('delete from key_ring.tenant_key where tenant_id = $1', [first]);
     // As another process, which has no keys in memory.
     log.keyRing.forgetTenant(first);
+    // Anybody can plant the deletion, too.
+    const deletion = newEvent(TenantDeleted, { tenant_id: planted }, given(planted));
+    await log.store.append(streams.tenant(planted), [deletion], 'any');
     const problem = 'the keys of the tenant are missing, so nothing of it can be checked';
-    const told = [first, planted].map(
-      (tenantId) => expect.objectContaining({ tenantId, problem }) as unknown,
-    );
+    const told = [
+      expect.objectContaining({
+        tenantId: first,
+        problem: `${problem}: its deletion is not the end of its stream`,
+      }),
+      expect.objectContaining({ tenantId: planted, problem: `${problem}: its creation is not in the log` }),
+    ];
     expect(await verify()).toMatchObject({ findings: told, withoutKeys: [] });
     // Anybody can sign the last stretch of a tenant without keys, so the verification begins at the one before.
     const from = (await log.read()).at(-1)?.position as Position;
-    expect((await verify({ from })).after).toBe(await positionOf(log, 4));
+    expect((await verify({ from })).after).toBe(await positionOf(log, 5));
   });
 
   it('of more events than a stretch holds signs several', async () => {

@@ -92,7 +92,7 @@ async function verify(parts: Parts, flags: VerifyFlags, terminal: Terminal): Pro
   if (report.moreFindings > 0) terminal.print(`and ${report.moreFindings} more findings`);
   for (const tenantId of report.withoutKeys)
     terminal.note(
-      `note: tenant ${tenantId} is deleted; its checkpoints are checked by the key they name themselves`,
+      `note: tenant ${tenantId} is deleted; its checkpoints are checked by the key they name themselves, its events by nothing else`,
     );
   if (report.findings.length > 0)
     throw new CommandError(`the log was altered: ${countFindings(report)} findings in ${summary(report)}`);

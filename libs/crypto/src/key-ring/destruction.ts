@@ -26,6 +26,8 @@ export interface KeyDestruction {
    * @returns how many data keys this call removed
    */
   destroyAllOfTenant(tenantId: string): Promise<number>;
+  /** Whether `destroyAllOfTenant` was called for the tenant: its keys are not just missing. */
+  isDestroyed(tenantId: string): Promise<boolean>;
   /** Expired keys, oldest first. They open no value, but their rows still exist. */
   dueKeys(now: Date, limit: number): Promise<readonly DestroyedKey[]>;
   /** Destroys expired keys. Any number of replicas may call it: each key is returned to one of them only. */
@@ -76,6 +78,13 @@ export function createKeyDestruction(pool: Pool, tenantKeys: TenantKeys, clock: 
       await destroyTenantKeys(pool, tenantId, clock);
       tenantKeys.forget(tenantId);
       return destroyDataKeysOfTenant(pool, tenantId);
+    },
+
+    async isDestroyed(tenantId) {
+      const { rows } = await pool.query(`select from key_ring.destroyed_tenant where tenant_id = $1`, [
+        tenantId,
+      ]);
+      return rows.length > 0;
     },
 
     async dueKeys(now, limit) {
