@@ -1,11 +1,14 @@
-import { FairQueue } from './fair-queue.ts';
+import { TenantQueue } from './tenant-queue.ts';
 
 export interface FairPlacesOptions {
   /** Number of places for all tenants together. */
   readonly places: number;
   /** Number of places that this tenant may have now. Called again whenever a place becomes free, and by `startWaiting`. */
   readonly placesOf: (tenantId: string) => number;
-  /** Maximum number of waiting callers of one tenant, and of all tenants. */
+  /**
+   * Maximum number of waiting callers of one tenant, and of all tenants. Of one application, where callers name theirs: those of the tenant are
+   * fewer than twice as many then, so that the others find room.
+   */
   readonly waitingOfTenant: number;
   readonly maxWaiting: number;
   /** The error when more callers want to wait. */
@@ -23,15 +26,17 @@ interface Waiting {
   readonly start: () => void;
 }
 
-/** A limited number of places, which tenants take in turns. A caller that takes a place returns it by `leave`. */
+/** A limited number of places, which tenants take in turns, and applications in the turns of their tenant. A caller that takes a place returns it by `leave`. */
 export class FairPlaces {
   readonly #options: FairPlacesOptions;
-  readonly #waiting = new FairQueue<Waiting>();
+  readonly #waiting: TenantQueue<Waiting>;
   readonly #taken = new Map<string, number>();
   #total = 0;
 
   constructor(options: FairPlacesOptions) {
     this.#options = options;
+    // One application may fill half of the queue.
+    this.#waiting = new TenantQueue(2 * options.waitingOfTenant);
   }
 
   /** The number of waiting callers. */
@@ -45,22 +50,22 @@ export class FairPlaces {
   }
 
   /** Undefined when the caller gets a place at once. @throws the error of `refuse` when too many callers wait */
-  enter(tenantId: string): WaitingForPlace | undefined {
-    const { places, waitingOfTenant, maxWaiting, refuse } = this.#options;
-    const waitingOwn = this.#waiting.sizeOf(tenantId);
-    if (waitingOwn === 0 && this.#total < places && this.#mayTake(tenantId)) {
+  enter(tenantId: string, applicationId = ''): WaitingForPlace | undefined {
+    const { places, maxWaiting, refuse } = this.#options;
+    const holder = { tenantId, applicationId };
+    if (this.#waiting.sizeOf(tenantId) === 0 && this.#total < places && this.#mayTake(tenantId)) {
       this.#take(tenantId);
       return undefined;
     }
-    if (waitingOwn >= waitingOfTenant || this.#waiting.size >= maxWaiting) throw refuse();
+    if (!this.#waiting.mayWait(holder) || this.#waiting.size >= maxWaiting) throw refuse();
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const waiting = { start: resolve };
-    this.#waiting.push(tenantId, waiting);
+    this.#waiting.push(holder, waiting);
     this.startWaiting();
     return {
       begun: promise,
       giveUp: (error) => {
-        if (this.#waiting.remove(tenantId, waiting)) reject(error);
+        if (this.#waiting.remove(holder, waiting)) reject(error);
       },
     };
   }

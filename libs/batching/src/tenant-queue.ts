@@ -20,6 +20,10 @@ export class TenantQueue<Item> {
     return this.#size;
   }
 
+  sizeOf(tenantId: string): number {
+    return this.#waiting.get(tenantId)?.size ?? 0;
+  }
+
   mayWait(holder: Holder): boolean {
     return this.#shares.allows(holder);
   }

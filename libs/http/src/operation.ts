@@ -1,3 +1,4 @@
+import type { Holder } from '@token-vault/batching';
 import {
   operations,
   proxyKeyOf,
@@ -135,7 +136,7 @@ function toOperationRequest(call: OperationCall, callers: HttpCallers, turn: Tur
   const operation: Operation = operations[call.id];
   const { rateLimits: _counted, ...uncounted } = callers;
   let isCounted = false;
-  let tenantId = '';
+  let holder: Holder = { tenantId: '', applicationId: '' };
   return {
     traceId,
     identify: async () => {
@@ -143,18 +144,19 @@ function toOperationRequest(call: OperationCall, callers: HttpCallers, turn: Tur
       isCounted = true;
       const identity = await identify(call, callers);
       if (identity.kind === 'authenticated') {
-        tenantId = identity.principal.tenant.id;
-        if (!inFlight.assign(response, tenantId)) throw tooMuchAtOnce();
-        if (!readsBody(operation) && !operation.isRaw) await turn.begin(tenantId);
+        const { tenant, applicationId } = identity.principal;
+        holder = { tenantId: tenant.id, applicationId };
+        if (!inFlight.assign(response, tenant.id)) throw tooMuchAtOnce();
+        if (!readsBody(operation) && !operation.isRaw) await turn.begin(holder);
       }
       return identity;
     },
     params: paramsOf(request),
     // A query that is sent on to another server is not parsed.
     query: operation.isRaw ? {} : request.query,
-    readRaw: () => readRaw(call, () => turn.begin(tenantId)),
+    readRaw: () => readRaw(call, () => turn.begin(holder)),
     // A request whose body arrives slowly holds no place meanwhile.
-    readBody: () => readBody(request, response, tenantId, () => turn.begin(tenantId)),
+    readBody: () => readBody(request, response, holder.tenantId, () => turn.begin(holder)),
     onWaiting: () => turn.end(),
     outOfTurn: (wait) => turn.outOfTurn(wait),
     onInvoked: (invocationId) => nameInvocation(response, invocationId),

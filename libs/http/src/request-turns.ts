@@ -1,4 +1,10 @@
-import { FairPlaces, presentTenants, type PresentTenants } from '@token-vault/batching';
+import {
+  FairPlaces,
+  presentTenants,
+  TenantShares,
+  type Holder,
+  type PresentTenants,
+} from '@token-vault/batching';
 import { UnavailableError } from '@token-vault/contracts';
 import type { ServerResponse } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -13,7 +19,7 @@ const places = 64;
 const placesBesideOthers = 8;
 /** A request that takes longer than this waits for an unavailable part and is not counted any more. A statement is stopped after 5 s. */
 const countedMs = 2_000;
-const waitingOfTenant = 2_000;
+const waitingOfApplication = 2_000;
 const maxWaiting = 10_000;
 
 const tooMany = () =>
@@ -38,7 +44,7 @@ const isOverAtOnce = (wait: Promise<unknown>): Promise<boolean> =>
 /** The turn of one request. */
 export interface Turn {
   /** Resolves when the request may run. @throws UnavailableError, RequestAbortedError */
-  begin(tenantId: string): Promise<void>;
+  begin(holder: Holder): Promise<void>;
   /**
    * Waits without the place, which serves another request meanwhile. Then the request takes a place again, if it had one: the work that
    * follows has its turn like any other. After a wait that is over at once, the request still has its place; after an error it has none.
@@ -50,15 +56,16 @@ export interface Turn {
 }
 
 /**
- * Requests of one tenant do not delay those of others. At most 64 requests run at a time; the next ones are taken in turns of the tenants.
- * While other tenants are present, a tenant has no more places than they have together, or eight. So the work of another tenant is at most
- * doubled, however many connections a tenant has. A request that waits for other requests holds no place: reactor code does not use these
- * turns, and a request that waits for its outcome has returned its place (RequestContext.waitsForOthers).
+ * Requests of one tenant do not delay those of others. At most 64 requests run at a time; the next ones are taken in turns of the tenants, and
+ * for each tenant in turns of its applications. While other tenants are present, a tenant has no more places than they have together, or eight.
+ * So the work of another tenant is at most doubled, however many connections a tenant has. A request that waits for other requests holds no
+ * place: reactor code does not use these turns, and a request that waits for its outcome has returned its place (RequestContext.waitsForOthers).
  */
 export class RequestTurns {
   readonly #places: FairPlaces;
-  /** The requests that wait out of their turn. Each costs memory. */
-  readonly #outside: FairPlaces;
+  /** The requests that wait out of their turn: each costs memory. One application may have half of the share. */
+  readonly #outside = new TenantShares(2 * waitingOfApplication);
+  #outsideCount = 0;
   readonly #present: PresentTenants;
   readonly #countedMs: number;
 
@@ -66,12 +73,11 @@ export class RequestTurns {
     this.#present = options.present ?? presentTenants;
     this.#countedMs = options.countedMs ?? countedMs;
     const placesOf = (tenantId: string) => this.#placesOf(tenantId);
-    this.#places = new FairPlaces({ places, placesOf, waitingOfTenant, maxWaiting, refuse: tooMany });
-    this.#outside = new FairPlaces({
-      places: maxWaiting,
-      placesOf: () => waitingOfTenant,
-      waitingOfTenant: 0,
-      maxWaiting: 0,
+    this.#places = new FairPlaces({
+      places,
+      placesOf,
+      waitingOfTenant: waitingOfApplication,
+      maxWaiting,
       refuse: tooMany,
     });
   }
@@ -83,23 +89,23 @@ export class RequestTurns {
 
   of(response: ServerResponse): Turn {
     let isEnded = false;
-    let tenant = '';
+    let of: Holder | undefined;
     /** Whether there was a place to leave. */
     let leave = (): boolean => false;
-    const begin = async (tenantId: string): Promise<void> => {
-      tenant = tenantId;
-      leave = await this.#enter(tenantId, response);
+    const begin = async (holder: Holder): Promise<void> => {
+      of = holder;
+      leave = await this.#enter(holder, response);
       if (isEnded) leave();
     };
     return {
       begin,
       outOfTurn: async (wait) => {
-        this.#outside.enter(tenant);
-        const waiting = wait().finally(() => this.#outside.leave(tenant));
+        if (!of) return wait();
+        const waiting = this.#outsideOf(of, wait);
         if (await isOverAtOnce(waiting)) return waiting;
         const hadPlace = leave();
         const result = await waiting;
-        if (hadPlace) await begin(tenant);
+        if (hadPlace) await begin(of);
         return result;
       },
       end() {
@@ -109,10 +115,22 @@ export class RequestTurns {
     };
   }
 
+  async #outsideOf<Result>(holder: Holder, wait: () => Promise<Result>): Promise<Result> {
+    if (this.#outsideCount >= maxWaiting || !this.#outside.allows(holder)) throw tooMany();
+    this.#outside.take(holder);
+    this.#outsideCount += 1;
+    try {
+      return await wait();
+    } finally {
+      this.#outside.giveBack(holder);
+      this.#outsideCount -= 1;
+    }
+  }
+
   /** Gives the function that leaves the place. */
-  async #enter(tenantId: string, response: ServerResponse): Promise<() => boolean> {
+  async #enter({ tenantId, applicationId }: Holder, response: ServerResponse): Promise<() => boolean> {
     this.#present.see(tenantId);
-    const waiting = this.#places.enter(tenantId);
+    const waiting = this.#places.enter(tenantId, applicationId);
     if (waiting) {
       const giveUp = () => waiting.giveUp(new RequestAbortedError('the client disconnected'));
       response.once('close', giveUp);

@@ -8,11 +8,13 @@ import { goodKey, principalWith, send, startTinyApp, type TinyApp } from './tiny
 
 const otherKey = 'key_pvt_other00000000000000000';
 const otherTenant = '33333333-3333-4333-8333-333333333333';
+const colleagueKey = 'key_pvt_colleague000000000000';
+const colleague = '44444444-4444-4444-8444-444444444444';
 const tenant = { id: otherTenant, plan: 'standard' as const, settings: {} };
 
 let app: TinyApp;
 let turns: RequestTurns;
-/** Tenants, in the order in which their requests began. */
+/** Callers, in the order in which their requests began. */
 let begun: string[];
 let [running, most] = [0, 0];
 let [finished, finish] = [Promise.resolve(), () => {}];
@@ -29,6 +31,11 @@ beforeEach(async () => {
   app = await startTinyApp({
     authentications: {
       [otherKey]: { kind: 'authenticated', principal: principalWith({ tenant }), keyHash: 'other' },
+      [colleagueKey]: {
+        kind: 'authenticated',
+        principal: principalWith({ applicationId: colleague }),
+        keyHash: 'colleague',
+      },
     },
     dependencies: { turns },
     waitFor: (position) => {
@@ -38,7 +45,9 @@ beforeEach(async () => {
     handlers: {
       createToken: async () => ({ body: {} }),
       async getToken({ params }, context) {
-        begun.push(context.principal.tenant.id === otherTenant ? 'other' : 'greedy');
+        const { tenant: by, applicationId } = context.principal;
+        if (by.id === otherTenant) begun.push('other');
+        else begun.push(applicationId === colleague ? 'colleague' : 'greedy');
         running += 1;
         most = Math.max(most, running);
         if (params.id === 'waits') context.waitsForOthers();
@@ -65,6 +74,16 @@ describe('a tenant that sends 400 requests at once', () => {
     expect(replies.every(({ status }) => status === 200)).toBe(true);
     expect(begun.indexOf('other')).toBeLessThanOrEqual(65);
     expect(most).toBe(64);
+  });
+
+  it('delays those of its other applications as little', async () => {
+    const all = Array.from({ length: 400 }, () => readAs(goodKey, 'long'));
+    await waitUntil(() => turns.waiting === 336);
+    const colleagues = readAs(colleagueKey);
+    await waitUntil(() => turns.waiting === 337);
+    finish();
+    await Promise.all([...all, colleagues]);
+    expect(begun.indexOf('colleague')).toBeLessThanOrEqual(66);
   });
 
   it('has the requests of a disconnected client removed from the queue', async () => {

@@ -15,13 +15,15 @@ const countOf = (tenant: string) => order().filter((each) => each === tenant).le
 /** A response of which only the end of its connection is used. */
 const responseOf = () => new EventEmitter() as ServerResponse;
 
-function arrive(tenant: string, response = responseOf()): Promise<void> {
+/** `caller`: a tenant, or an application as `tenant/name`. */
+function arrive(caller: string, response = responseOf()): Promise<void> {
   const turn = turns.of(response);
-  return turn.begin(tenant).then(() => void running.push({ tenant, turn }));
+  const [tenantId = '', applicationId = 'application'] = caller.split('/');
+  return turn.begin({ tenantId, applicationId }).then(() => void running.push({ tenant: caller, turn }));
 }
 
-async function arriveMany(tenant: string, count: number): Promise<void> {
-  for (let index = 0; index < count; index += 1) void arrive(tenant).catch(() => undefined);
+async function arriveMany(caller: string, count: number): Promise<void> {
+  for (let index = 0; index < count; index += 1) void arrive(caller).catch(() => undefined);
   await nextTurn();
 }
 
@@ -122,6 +124,22 @@ describe('the requests of a tenant', () => {
   });
 });
 
+describe('an application', () => {
+  it('waits for one request of each other one of its tenant, however many that one sends', async () => {
+    await arriveMany('one/greedy', 1_000);
+    await arriveMany('one/other', 2);
+    for (let ended = 0; ended < 4; ended += 1) await end('one/greedy');
+    expect(order().slice(-4)).toEqual(['one/greedy', 'one/other', 'one/greedy', 'one/other']);
+  });
+
+  it('may have 2,000 requests that wait, beside which those of others of its tenant find room', async () => {
+    await arriveMany('one/greedy', 2_064);
+    await expect(arrive('one/greedy')).rejects.toThrow(UnavailableError);
+    await arriveMany('one/other', 1_000);
+    expect(turns.waiting).toBe(3_000);
+  });
+});
+
 describe('a request that waits out of its turn', () => {
   let over: PromiseWithResolvers<string>;
   /** Its wait, and what it does when it goes on. */
@@ -186,7 +204,7 @@ describe('a request that waits out of its turn', () => {
     expect([running.length, turns.waiting]).toEqual([65, 1]);
   });
 
-  it('is refused when 2,000 of its tenant wait so, and those of others are not', async () => {
+  it('is refused when 2,000 of its application wait so, and those of others are not', async () => {
     for (let count = 0; count < 2_000; count += 1) {
       await arriveMany('greedy', 1);
       void running.at(-1)!.turn.outOfTurn(() => over.promise);
@@ -195,10 +213,12 @@ describe('a request that waits out of its turn', () => {
     await arriveMany('greedy', 1);
     await wait(running.at(-1)!);
     await expect(waiting).rejects.toThrow(UnavailableError);
-    await arriveMany('neighbour', 1);
-    await wait(running.at(-1)!);
-    over.resolve('reached');
-    expect(await waiting).toBe('reached');
+    const begun = vi.fn(() => over.promise);
+    for (const other of ['greedy/other', 'neighbour']) {
+      await arriveMany(other, 1);
+      void running.at(-1)!.turn.outOfTurn(begun);
+    }
+    expect(begun).toHaveBeenCalledTimes(2);
   });
 });
 
