@@ -62,5 +62,8 @@ describe('the queue of jobs', () => {
     expect(queue.isUnwanted(nested)).toBe(false);
     expect(queue.removeNestedOf(outer)).toEqual([nested]);
     expect([queue.size, queue.isUnwanted(nested), queue.isUnwanted(others)]).toEqual([1, true, false]);
+    // As code of a proxy does, for the answer.
+    queue.push(outer);
+    expect(queue.isUnwanted(nested)).toBe(false);
   });
 });

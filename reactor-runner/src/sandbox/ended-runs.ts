@@ -15,6 +15,10 @@ export class EndedRuns {
     this.#endedAtMs.set(runId, now);
   }
 
+  delete(runId: string): void {
+    this.#endedAtMs.delete(runId);
+  }
+
   has(runId: string): boolean {
     return this.#endedAtMs.has(runId);
   }

@@ -27,8 +27,10 @@ export class JobQueue {
   }
 
   push(job: Job): void {
-    const { tenantId, waiter } = job;
+    const { tenantId, runId, waiter } = job;
     presentTenants.see(tenantId);
+    // Code of a proxy runs twice under one id: for the request and for the answer.
+    if (runId !== undefined) this.#endedRuns.delete(runId);
     if (waiter === undefined) this.#jobs.push(job);
     else this.#nested.push(waiter.id, job);
   }
