@@ -348,7 +348,9 @@ it('a running vault counts a difference whose name changes all the time', async 
 });
 
 it('a running vault counts looks that fail, from the third in a row on', async () => {
-  const impatient = createTestPool(`${database.url}?lock_timeout=10`);
+  const url = new URL(database.url);
+  url.searchParams.set('lock_timeout', '10');
+  const impatient = createTestPool(url.href);
   const { look, told } = observed({ from: impatient });
   const locker = await pool.connect();
   const lock = () => locker.query('begin; lock table projections.checkpoint in access exclusive mode');
