@@ -59,12 +59,15 @@ it('no event is stored at a position below 1', async () => {
 it('events at positions that no append gives are in no stream and not in the log, and told apart', async () => {
   const { revision, position } = await append('s');
   await plant('s');
+  const other = await append('newer than all that was read');
+  expect(await all(store.readStream('newer than all that was read'))).toHaveLength(1);
+  expect(other.position).toBe('3');
   const [newest] = await all(store.readStoredStream('s', { backwards: true, maxCount: 1 }));
   expect(newest).toMatchObject({ revision, position });
   expect((await all(store.readStoredStream('s'))).map((event) => event.revision)).toEqual([0, 1]);
   expect(await all(store.readStoredStream('s', { from: revision + 1 }))).toEqual([]);
-  expect(await positionsOf(store.readStored(startPosition))).toEqual(['1', '2']);
-  expect(await positionsOf(store.readStoredBackwards())).toEqual(['2', '1']);
+  expect(await positionsOf(store.readStored(startPosition))).toEqual(['1', '2', '3']);
+  expect(await positionsOf(store.readStoredBackwards())).toEqual(['3', '2', '1']);
   expect(await positionsOf(store.readStoredOutside?.())).toEqual(outside);
 });
 
@@ -73,8 +76,8 @@ it('a subscriber passes no event beyond the head, and goes on', async () => {
   const seen: string[] = [];
   for await (const batch of store.subscribe(startPosition, ending.signal)) {
     seen.push(...batch.events.map((event) => event.position));
-    if (seen.length === 2) await append('other');
-    if (seen.length === 3) ending.abort();
+    if (seen.length === 3) await append('other');
+    if (seen.length === 4) ending.abort();
   }
-  expect(seen).toEqual(['1', '2', '3']);
+  expect(seen).toEqual(['1', '2', '3', '4']);
 });

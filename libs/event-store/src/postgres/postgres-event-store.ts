@@ -26,6 +26,8 @@ import {
   readStoredLogPage,
   readStoredLogPageBack,
   readStreamPage,
+  SeenHead,
+  type SeenLog,
   type StoredPage,
 } from './reader.ts';
 import { follow } from './subscription.ts';
@@ -124,11 +126,12 @@ function createReads({
   readonly registry: EventRegistry;
   readonly refuseIfClosed: () => void;
 }): Reads {
-  const readStart = createStreamStarts(pool);
+  const log = { database: pool, seen: new SeenHead() };
+  const readStart = createStreamStarts(log);
 
   function streamPages(...read: Parameters<EventStore['readStream']>): AsyncGenerator<StoredPage, void> {
     refuseIfClosed();
-    return eachPage(rangePages(pool, readStart, checkRead(...read)));
+    return eachPage(rangePages(log, readStart, checkRead(...read)));
   }
 
   async function* logPages(after: Position, { until, signal }: ReadAllOptions = {}) {
@@ -189,7 +192,7 @@ function createReadPool(settings: ConnectionSettings, max: number): pg.Pool {
 
 /** The pages of a range of a stream. The first page is read together with those of other streams. */
 function rangePages(
-  pool: pg.Pool,
+  log: SeenLog,
   readStart: (range: StreamRange) => Promise<StoredPage>,
   range: StreamRange,
 ) {
@@ -197,7 +200,7 @@ function rangePages(
   return (before: StoredPage | undefined): Promise<StoredPage> | undefined => {
     if (!before?.end) return readStart(range);
     rest = rest && restOf(rest, before.bytes.length, before.end.revision);
-    return rest && readStreamPage(pool, rest);
+    return rest && readStreamPage(log, rest);
   };
 }
 
