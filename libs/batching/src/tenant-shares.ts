@@ -5,8 +5,8 @@ export interface Holder {
 }
 
 /**
- * Each tenant has a share of something, such as places, and its applications divide it. An application may hold as much as it leaves free: half
- * of a free share, less of one that others use. So one application never stops the others of its tenant.
+ * Each tenant has a share of something, such as places, and its applications divide it. An application may hold half of what the others
+ * leave. So one application never stops the others of its tenant.
  */
 export class TenantShares {
   readonly #share: number;
@@ -18,17 +18,20 @@ export class TenantShares {
 
   /** What the tenant's applications hold. What one holds beyond half of that which the larger ones leave is not counted: others find room. */
   heldBy(tenantId: string): number {
-    const sizes = [...(this.#held.get(tenantId)?.values() ?? [])].sort((a, b) => b - a);
-    return sizes.reduce(
-      (counted, size) => counted + Math.min(size, Math.ceil((this.#share - counted) / 2)),
-      0,
-    );
+    return this.#counted([...this.#of(tenantId).values()]);
   }
 
   /** Whether the application may hold so much more. */
-  allows({ tenantId, applicationId }: Holder, size = 1): boolean {
-    const own = this.#held.get(tenantId)?.get(applicationId) ?? 0;
-    return own + size <= this.#share - this.heldBy(tenantId);
+  allows(holder: Holder, size = 1): boolean {
+    const others = this.#sizesBeside(holder);
+    return this.#sizeOf(holder) + size <= this.#halfBeside(others);
+  }
+
+  /** Whether the application holds more than is counted for it. */
+  exceeds(holder: Holder): boolean {
+    const own = this.#sizeOf(holder);
+    const larger = this.#sizesBeside(holder).filter((size) => size >= own);
+    return own > this.#halfBeside(larger);
   }
 
   /** Counts what was given. It may exceed the share, where it cannot be refused. */
@@ -43,5 +46,27 @@ export class TenantShares {
 
   giveBack(holder: Holder, size = 1): void {
     this.take(holder, -size);
+  }
+
+  #of(tenantId: string): ReadonlyMap<string, number> {
+    return this.#held.get(tenantId) ?? new Map<string, number>();
+  }
+
+  #sizeOf({ tenantId, applicationId }: Holder): number {
+    return this.#of(tenantId).get(applicationId) ?? 0;
+  }
+
+  #sizesBeside({ tenantId, applicationId }: Holder): readonly number[] {
+    return [...this.#of(tenantId)].flatMap(([id, size]) => (id === applicationId ? [] : [size]));
+  }
+
+  #halfBeside(sizes: readonly number[]): number {
+    return Math.ceil((this.#share - this.#counted(sizes)) / 2);
+  }
+
+  #counted(sizes: readonly number[]): number {
+    return sizes
+      .toSorted((a, b) => b - a)
+      .reduce((counted, size) => counted + Math.min(size, Math.ceil((this.#share - counted) / 2)), 0);
   }
 }

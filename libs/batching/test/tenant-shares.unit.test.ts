@@ -21,14 +21,14 @@ describe('the share of a tenant', () => {
 
   it('counts no more for an application than it may hold, where it cannot be refused', () => {
     const shares = new TenantShares(100);
+    const exceeding = () => ['a', 'b', 'c'].filter((each) => shares.exceeds(of(each)));
     for (const each of ['a', 'b']) shares.take(of(each), 1_000);
-    expect([shares.heldBy('tenant'), shares.allows(of('a')), shares.allows(of('c'), 25)]).toEqual([
-      75,
-      false,
-      true,
-    ]);
+    expect([shares.heldBy('tenant'), shares.allows(of('a')), exceeding()]).toEqual([75, false, ['a', 'b']]);
+    expect([shares.allows(of('c'), 14), shares.allows(of('c'), 13)]).toEqual([false, true]);
     for (const each of ['a', 'b']) shares.giveBack(of(each), 1_000);
-    expect([shares.heldBy('tenant'), shares.allows(of('a'), 100)]).toEqual([0, true]);
+    expect([shares.heldBy('tenant'), fill(shares, 'a')]).toEqual([0, 50]);
+    // It holds more than half of what others leave now, but all of it was allowed.
+    expect([fill(shares, 'b'), shares.allows(of('a'), 0), exceeding()]).toEqual([25, false, []]);
   });
 });
 

@@ -1,3 +1,4 @@
+import { TenantShares, type Holder } from '@token-vault/batching';
 import type { ServerResponse } from 'node:http';
 import { cutOffStalledReader } from './stalled-reader.ts';
 
@@ -8,20 +9,20 @@ const defaultLimitBytes = 128 * 1024 * 1024;
 
 /**
  * Limits the memory that clients can fill with bodies that they send and answers that they do not read. The largest body limits a single
- * connection, but not hundreds of them together. One tenant has at most half, so that bodies of other tenants always find room.
+ * connection, but not hundreds of them together. One tenant has at most half, so that bodies of other tenants always find room, and one application at
+ * most half of what the others of its tenant leave.
  */
 export class InFlightBytes {
   readonly #limit: number;
-  readonly #share: number;
   readonly #stalledReaderMs: number | undefined;
-  readonly #heldBy = new Map<string, number>();
+  readonly #shares: TenantShares;
   #held = 0;
   readonly #sizes = new WeakMap<ServerResponse, number>();
-  readonly #tenants = new WeakMap<ServerResponse, string>();
+  readonly #holders = new WeakMap<ServerResponse, Holder>();
 
   constructor(limit = defaultLimitBytes, stalledReaderMs?: number) {
     this.#limit = limit;
-    this.#share = limit / 2;
+    this.#shares = new TenantShares(limit / 2);
     this.#stalledReaderMs = stalledReaderMs;
   }
 
@@ -29,16 +30,16 @@ export class InFlightBytes {
     return this.#held;
   }
 
-  /** Counts the bytes of this answer for the tenant from now on. False when the tenant has reached its limit. */
-  assign(response: ServerResponse, tenantId: string): boolean {
-    if (!this.#tenants.has(response)) this.#tenants.set(response, tenantId);
-    return this.#heldOf(tenantId) < this.#share;
+  /** Counts the bytes of this answer for the application from now on. False when the application holds more than it may, because of its answers. */
+  assign(response: ServerResponse, holder: Holder): boolean {
+    if (!this.#holders.has(response)) this.#holders.set(response, holder);
+    return !this.#shares.exceeds(holder);
   }
 
-  /** Counts a part of a request body until the answer is done. False when the process or the tenant has reached its limit. */
+  /** Counts a part of a request body until the answer is done. False when the process, the tenant or the application has reached its limit. */
   admits(size: number, response: ServerResponse): boolean {
-    const tenantId = this.#tenants.get(response);
-    if (tenantId !== undefined && this.#heldOf(tenantId) + size > this.#share) return false;
+    const holder = this.#holders.get(response);
+    if (holder && !this.#shares.allows(holder, size)) return false;
     if (this.#held + size > this.#limit) return false;
     this.#hold(size, response);
     return true;
@@ -52,32 +53,26 @@ export class InFlightBytes {
     if (response.writableLength > 0) cutOffStalledReader(response, this.#stalledReaderMs);
   }
 
-  #heldOf(tenantId: string): number {
-    return this.#heldBy.get(tenantId) ?? 0;
-  }
-
-  /** Answers may exceed the share of their tenant. The excess must not prevent the bodies of other tenants. */
-  #count(tenantId: string | undefined, size: number): void {
-    if (tenantId === undefined) {
+  /** Answers may exceed the share of their application. The excess must not prevent the bodies of others, so it does not count (TenantShares). */
+  #count(holder: Holder | undefined, size: number): void {
+    if (holder === undefined) {
       this.#held += size;
       return;
     }
-    const before = this.#heldOf(tenantId);
-    const after = before + size;
-    if (after > 0) this.#heldBy.set(tenantId, after);
-    else this.#heldBy.delete(tenantId);
-    this.#held += Math.min(after, this.#share) - Math.min(before, this.#share);
+    const before = this.#shares.heldBy(holder.tenantId);
+    this.#shares.take(holder, size);
+    this.#held += this.#shares.heldBy(holder.tenantId) - before;
   }
 
   #hold(size: number, response: ServerResponse): void {
-    const tenantId = this.#tenants.get(response);
-    this.#count(tenantId, size);
+    const holder = this.#holders.get(response);
+    this.#count(holder, size);
     const before = this.#sizes.get(response);
     this.#sizes.set(response, (before ?? 0) + size);
     if (before !== undefined) return;
     // `close` comes after `finish`, and after a broken connection.
     response.once('close', () => {
-      this.#count(tenantId, -(this.#sizes.get(response) ?? 0));
+      this.#count(holder, -(this.#sizes.get(response) ?? 0));
       this.#sizes.delete(response);
     });
   }

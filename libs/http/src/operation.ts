@@ -1,3 +1,4 @@
+import { holderOf } from '@token-vault/access';
 import type { Holder } from '@token-vault/batching';
 import {
   operations,
@@ -144,9 +145,8 @@ function toOperationRequest(call: OperationCall, callers: HttpCallers, turn: Tur
       isCounted = true;
       const identity = await identify(call, callers);
       if (identity.kind === 'authenticated') {
-        const { tenant, applicationId } = identity.principal;
-        holder = { tenantId: tenant.id, applicationId };
-        if (!inFlight.assign(response, tenant.id)) throw tooMuchAtOnce();
+        holder = holderOf(identity.principal);
+        if (!inFlight.assign(response, holder)) throw tooMuchAtOnce();
         if (!readsBody(operation) && !operation.isRaw) await turn.begin(holder);
       }
       return identity;

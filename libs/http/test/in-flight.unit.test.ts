@@ -3,28 +3,50 @@ import { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { InFlightBytes } from '../src/in-flight.ts';
 
-describe('a tenant that holds its half', () => {
-  const half = 1_000_000;
-  const answer = () => new ServerResponse(new IncomingMessage(new Socket()));
+const mebibyte = 1024 * 1024;
+/** Half of it is the share of a tenant, half of that the share of an application alone. */
+const limit = 4 * mebibyte;
+const answer = () => new ServerResponse(new IncomingMessage(new Socket()));
+const of = (applicationId: string, tenantId = 'greedy') => ({ tenantId, applicationId });
 
-  it('has its further bodies refused, and those of others are accepted', () => {
-    const inFlight = new InFlightBytes(2 * half);
-    const [greedy, more, other] = [answer(), answer(), answer()];
-    expect([inFlight.assign(greedy, 'greedy'), inFlight.admits(half, greedy)]).toEqual([true, true]);
-    expect([inFlight.assign(more, 'greedy'), inFlight.admits(1, more)]).toEqual([false, false]);
-    expect([inFlight.assign(other, 'other'), inFlight.admits(half, other)]).toEqual([true, true]);
-    greedy.emit('close');
-    expect([inFlight.held, inFlight.admits(half, more)]).toEqual([half, true]);
+/** An answer to a request of the application. Undefined when the request is refused. */
+function ask(inFlight: InFlightBytes, holder = of('app')): ServerResponse | undefined {
+  const response = answer();
+  return inFlight.assign(response, holder) ? response : undefined;
+}
+
+/** Whether a body of this size is accepted. */
+const sends = (inFlight: InFlightBytes, size: number, response = answer()) => inFlight.admits(size, response);
+
+describe('an application that holds what it may', () => {
+  it('has its further bodies refused, and those of others of its tenant and of other tenants are accepted', () => {
+    const inFlight = new InFlightBytes(limit);
+    const [greedy, more] = [ask(inFlight), ask(inFlight)];
+    expect([sends(inFlight, mebibyte, greedy), sends(inFlight, 1, more)]).toEqual([true, false]);
+    const [beside, other] = [ask(inFlight, of('beside')), ask(inFlight, of('app', 'other'))];
+    expect(sends(inFlight, mebibyte / 2 + 1, beside)).toBe(false);
+    expect([sends(inFlight, mebibyte / 2, beside), sends(inFlight, mebibyte, other)]).toEqual([true, true]);
+    for (const response of [greedy, beside]) response?.emit('close');
+    expect([inFlight.held, sends(inFlight, mebibyte, more)]).toEqual([mebibyte, true]);
   });
 
-  it('by answers that it does not read does not have bodies of others refused', () => {
-    const inFlight = new InFlightBytes(2 * half);
-    const unread = Array.from({ length: 5 }, () => answer());
-    for (const response of unread) inFlight.assign(response, 'greedy');
-    for (const response of unread) inFlight.send(response, Buffer.alloc(half));
-    const other = answer();
-    expect([inFlight.assign(other, 'other'), inFlight.admits(half, other)]).toEqual([true, true]);
-    for (const response of [...unread, other]) response.emit('close');
-    expect(inFlight.held).toBe(0);
+  it('by answers that it does not read is refused, and no other application of its tenant', () => {
+    const inFlight = new InFlightBytes(limit);
+    const unread = Array.from({ length: 5 }, () => ask(inFlight) ?? answer());
+    for (const response of unread) inFlight.send(response, Buffer.alloc(mebibyte));
+    expect(ask(inFlight)).toBeUndefined();
+    const beside = ask(inFlight, of('beside'));
+    expect([beside && sends(inFlight, mebibyte / 2, beside), inFlight.held]).toEqual([true, 1.5 * mebibyte]);
+    for (const response of [...unread, beside]) response?.emit('close');
+    expect([inFlight.held, ask(inFlight) === undefined]).toEqual([0, false]);
+  });
+
+  it('by bodies is answered requests without one, also beside others', () => {
+    const inFlight = new InFlightBytes(limit);
+    const holders = [of('app'), of('beside')];
+    expect(
+      holders.map((each, index) => sends(inFlight, mebibyte / (index + 1), ask(inFlight, each))),
+    ).toEqual([true, true]);
+    expect(holders.map((each) => ask(inFlight, each) === undefined)).toEqual([false, false]);
   });
 });
