@@ -154,3 +154,23 @@ describe('DELETE /tokens', () => {
     expect((await vault.call({ method: 'DELETE', path: '/tokens', key: maker })).status).toBe(400);
   });
 });
+
+describe('an object of POST /tokenize that becomes a token', () => {
+  const misspelt = { card: { type: 'token', data: 'x', expire_at: '2033-01-01' } };
+  const tokenize = (headers: Record<string, string>) =>
+    vault.call({ method: 'POST', path: '/tokenize', key: maker, body: misspelt, headers });
+
+  it('with an unknown field is refused, with the nearest known name', async () => {
+    const refused = await tokenize({});
+    expect([refused.status, refused.text]).toEqual([400, expect.stringContaining('expires_at')]);
+    expect(refused.body).toMatchObject({ errors: { 'card.expire_at': [expect.any(String)] } });
+  });
+
+  it('may have unknown fields for a caller that prefers them to be ignored', async () => {
+    const made = await tokenize({ Prefer: 'handling=lenient' });
+    expect([made.status, made.body]).toEqual([
+      200,
+      { card: expect.objectContaining({ type: 'token' }) as unknown },
+    ]);
+  });
+});

@@ -86,6 +86,10 @@ describe('code that fails', () => {
   it('answers 400 when its output cannot be tokenized', async () => {
     const id = await makeFunction('return { tokenize: { card: { type: "card", data: { number: "1" } } } };');
     expect((await react<Problem>(id)).status).toBe(400);
+    const misspelt = await makeFunction(
+      'return { tokenize: { type: "token", data: 1, expire_at: "2033-01-01" } };',
+    );
+    expect((await react<Problem>(misspelt)).status).toBe(400);
   });
 
   it('answers 422 to code that does not compile', async () => {

@@ -8,7 +8,6 @@ import {
   type SealedValue,
   type Secret,
 } from '@token-vault/crypto';
-import { isDeepStrictEqual } from 'node:util';
 import { mergePatch } from '../tokens/merge-patch.ts';
 
 export type Configuration = Readonly<Record<string, string>>;
@@ -43,7 +42,10 @@ export interface Configurations {
     before: SealedValue,
     configuration: Secret<Configuration>,
   ): Promise<SealedValue>;
-  /** The configuration after a merge patch; `before` when the patch changes nothing. @throws ValidationError, NotFoundError as `reseal` */
+  /**
+   * The configuration after a merge patch; `before` without one. Sealed anew also when the patch has the present values: otherwise the answer
+   * would tell a caller that may not read them whether they were met. @throws ValidationError, NotFoundError as `reseal`
+   */
   patched(
     tenantId: string,
     id: string,
@@ -87,7 +89,6 @@ export function createConfigurations(keyRing: KeyRing, kind: ConfiguredKind): Co
       const opened = await configurations.open(tenantId, id, before);
       const configuration = mergePatch({ ...opened.expose() }, patch) as Configuration;
       requireFewEntries(configuration);
-      if (isDeepStrictEqual(configuration, { ...opened.expose() })) return before;
       return configurations.reseal(tenantId, id, before, secret(configuration));
     },
     open: (tenantId, id, sealed) =>

@@ -24,8 +24,13 @@ const maxTokens = 100;
  * A place in the payload that becomes a token. The answer holds the id in place of a `leaf`, the token in place of an
  * `object`.
  */
+type Place = { readonly at: Path; readonly path: string } & (
+  | { readonly kind: 'leaf'; readonly value: string | number | boolean }
+  | { readonly kind: 'object'; readonly value: JsonObject }
+);
+
 interface Slot {
-  readonly kind: 'leaf' | 'object';
+  readonly kind: Place['kind'];
   readonly at: Path;
   readonly path: string;
   readonly body: CreateTokenBody;
@@ -34,32 +39,27 @@ interface Slot {
 const dotted = (path: Path): string => path.join('.') || 'body';
 
 /**
- * Parsed as the body of a create. The number of fields is checked before each field, so that one object of a payload
- * costs no more than one request.
+ * An object is parsed as the body of a create. The number of fields is checked before each field, so that one object of a payload costs no
+ * more than one request.
  */
-const parseBody = (value: JsonObject, path: Path): CreateTokenBody =>
-  parseInput(createTokenBody, value, { root: 'body', isLenient: true, within: path }) as CreateTokenBody;
+const bodyOf = ({ kind, value, at }: Place, isLenient: boolean): CreateTokenBody =>
+  kind === 'leaf'
+    ? createTokenBody.parse({ type: 'token', data: value })
+    : (parseInput(createTokenBody, value, { root: 'body', isLenient, within: at }) as CreateTokenBody);
 
 const isTokenBody = (value: JsonObject): boolean =>
   Object.hasOwn(value, 'type') && Object.hasOwn(value, 'data');
 
 /** Replaces each place by the result of `visit`. Null stays null (rules.md §8). */
-function mapSlots(value: Json, path: Path, visit: (slot: Slot) => JsonInput): JsonInput {
+function mapPlaces(value: Json, path: Path, visit: (place: Place) => JsonInput): JsonInput {
   if (value === null) return null;
-  if (Array.isArray(value)) return value.map((item, index) => mapSlots(item, [...path, index], visit));
-  if (typeof value !== 'object') {
-    return visit({
-      kind: 'leaf',
-      at: path,
-      path: dotted(path),
-      body: createTokenBody.parse({ type: 'token', data: value }),
-    });
-  }
-  if (isTokenBody(value))
-    return visit({ kind: 'object', at: path, path: dotted(path), body: parseBody(value, path) });
+  if (Array.isArray(value)) return value.map((item, index) => mapPlaces(item, [...path, index], visit));
+  const place = { at: path, path: dotted(path) };
+  if (typeof value !== 'object') return visit({ kind: 'leaf', value, ...place });
+  if (isTokenBody(value)) return visit({ kind: 'object', value, ...place });
   const result: Record<string, JsonInput> = {};
   for (const [key, child] of Object.entries(value)) {
-    const mapped = mapSlots(child, [...path, key], visit);
+    const mapped = mapPlaces(child, [...path, key], visit);
     Object.defineProperty(result, key, {
       value: mapped,
       writable: true,
@@ -70,10 +70,11 @@ function mapSlots(value: Json, path: Path, visit: (slot: Slot) => JsonInput): Js
   return result;
 }
 
-function collect(payload: Secret<Json>): Slot[] {
+function collect(payload: Secret<Json>, isLenient: boolean): Slot[] {
   const slots: Slot[] = [];
-  mapSlots(payload.expose(), [], (slot) => {
-    slots.push(slot);
+  mapPlaces(payload.expose(), [], (place) => {
+    const { kind, at, path } = place;
+    slots.push({ kind, at, path, body: bodyOf(place, isLenient) });
     if (slots.length > maxTokens)
       throw ValidationError.of('body', `must not hold more than ${maxTokens} tokens`);
     return null;
@@ -141,7 +142,7 @@ export async function tokenize(
   context: RequestContext,
 ): Promise<Tokenized> {
   await dependencies.enlistment.check(context);
-  const slots = collect(payload);
+  const slots = collect(payload, context.isLenient);
   const drafts = await draftAll(dependencies, slots, context);
   const created: CreatedToken[] = [];
   const createAll = async (within: RequestContext): Promise<void> => {
@@ -191,11 +192,11 @@ async function withdraw(dependencies: TokenDependencies, context: RequestContext
 
 function fill(payload: Secret<Json>, created: readonly CreatedToken[]): JsonInput {
   let next = 0;
-  return mapSlots(payload.expose(), [], (slot) => {
+  return mapPlaces(payload.expose(), [], ({ kind }) => {
     const token = created[next]?.token;
     next += 1;
     if (!token) throw new Error('a token of the payload is missing');
-    return slot.kind === 'leaf' ? token.id : token;
+    return kind === 'leaf' ? token.id : token;
   });
 }
 

@@ -113,11 +113,13 @@ it('a reactor with keys abandoned on its stream is invoked at the revision of it
   expect(await loadReactor({ store, keyRing }, tenantId, id)).toMatchObject({ id, revision: 0 });
 });
 
-it('a reactor is not changed by a patch that changes nothing', async () => {
+it('a reactor is not changed by a patch that changes nothing; its answer does not tell whether values of the configuration were met', async () => {
   const { id, name, configuration } = await create();
-  for (const same of [{}, { name, configuration }, { configuration: {} }, { configuration: { NONE: null } }])
-    await patch(id, same);
+  for (const same of [{}, { name }]) await patch(id, same);
   expect(await vault.events(streams.reactor(manager.tenant.id, id))).toHaveLength(1);
+  const guesses = [configuration, {}, { NONE: null }, { KEY: 'guess' }];
+  for (const guess of guesses) await patch(id, { configuration: guess });
+  expect(await vault.events(streams.reactor(manager.tenant.id, id))).toHaveLength(1 + guesses.length);
 });
 
 describe('refused requests', () => {

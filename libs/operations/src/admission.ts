@@ -29,6 +29,7 @@ type Optional =
   | 'consoleSession'
   | 'onWaiting'
   | 'outOfTurn'
+  | 'isLenient'
   | 'onInvoked';
 
 /** One request, as far as the admission of its caller needs it. */
@@ -119,7 +120,8 @@ export function contextOf(
   dependencies: AdmissionDependencies,
   options: Pick<RequestContextOptions, 'transactionId' | 'idempotencyScope' | 'isTakenOver'> = {},
 ): RequestContext {
-  const { traceId, causationId, parents, consoleSession, onWaiting, outOfTurn, onInvoked } = call.request;
+  const { traceId, causationId, parents, consoleSession, onWaiting, outOfTurn, onInvoked, isLenient } =
+    call.request;
   return createRequestContext({
     principal: admitted.principal,
     admittedAtMs: admitted.atMs,
@@ -135,6 +137,7 @@ export function contextOf(
     onWaiting,
     outOfTurn,
     onInvoked,
+    isLenient,
     now: dependencies.clock.now(),
     request: call.id,
     ...options,

@@ -46,6 +46,8 @@ export interface RequestContext {
    * order the items are handled. Call it before the context is changed.
    */
   part(index: number): RequestContext;
+  /** Unknown fields of a body within the body are ignored, as those of the body itself (`Prefer: handling=lenient`, rules.md §1). */
+  readonly isLenient: boolean;
   /** The request takes up one with its idempotency key that was cut off: what that one stored is under the same event ids. */
   readonly isTakenOver: boolean;
   /** From now on the request waits for work outside it, such as a run of a reactor, and gives its place to another request. */
@@ -95,6 +97,7 @@ export interface RequestContextOptions {
   readonly onInvoked?: ((invocationId: string) => void) | undefined;
   /** Unique to the idempotent request: tenant, application, method, path and key. */
   readonly idempotencyScope?: readonly string[] | undefined;
+  readonly isLenient?: boolean | undefined;
   /** Of the request whose item this is; a new one by default. */
   readonly identity?: object;
   /** Whether the request takes up one that was cut off. By default it may, when it has an idempotency scope. */
@@ -151,6 +154,7 @@ export function createRequestContext(options: RequestContextOptions): RequestCon
     refusals: options.refusals,
     consoleSession: options.consoleSession,
     isRepeatable: idempotencyScope !== undefined,
+    isLenient: options.isLenient ?? false,
     part: partsFor(principal),
     isTakenOver: options.isTakenOver ?? idempotencyScope !== undefined,
     waitsForOthers: () => options.onWaiting?.(),
