@@ -1,4 +1,4 @@
-import { FairPlaces } from '@token-vault/batching';
+import { FairPlaces, type Holder } from '@token-vault/batching';
 import { UnavailableError } from '@token-vault/contracts';
 import { requestTurns } from '@token-vault/http';
 import type { Pool, QueryConfig, QueryResultRow } from 'pg';
@@ -9,15 +9,15 @@ export interface Reader {
 }
 
 export interface FairReads {
-  /** Runs statements of this tenant within the tenant's share of the pool. */
-  of(tenantId: string): Reader;
+  /** Runs statements of this application within its tenant's share of the pool. */
+  of(holder: Holder): Reader;
   /** Counts work that the found rows cause, in milliseconds of the thread. Beside others, it makes the tenant rest like a long statement. */
   spend(tenantId: string, ms: number): void;
 }
 
 export interface FairReadOptions {
-  /** The number of statements of one tenant that may wait. */
-  readonly waitingOfTenant?: number;
+  /** The number of statements of one application that may wait. Those of its tenant are fewer than twice as many. */
+  readonly waitingOfApplication?: number;
   /** The number of statements of all tenants that may wait. */
   readonly maxWaiting?: number;
   /** How long a statement may wait for a connection. */
@@ -79,22 +79,28 @@ class SlowTenants {
 
 /**
  * A list or a search may read the whole table of a tenant. So one tenant has at most half of the pool's connections
- * for them, all tenants together leave two free, and waiting statements are served by turns of the tenants. The pool
+ * for them, all tenants together leave two free, and waiting statements are served by turns of the tenants, and of their applications. The pool
  * bounds the time of a statement. Beside other tenants, a tenant whose last statement was long has one place and rests
  * after each long one, so that its statements use a quarter of a processor.
  */
 export function createFairReads(pool: Pool, options: FairReadOptions = {}): FairReads {
-  const { waitingOfTenant = 200, maxWaiting = 2_000, waitMs = 10_000 } = options;
+  const { waitingOfApplication = 200, maxWaiting = 2_000, waitMs = 10_000 } = options;
   const { isAlone = (tenantId) => requestTurns.isAlone(tenantId), nowMs = () => performance.now() } = options;
   const size = pool.options.max;
   const places = Math.max(1, size - keptFree);
   const placesOfTenant = Math.max(1, Math.min(places, Math.floor(size / 2)));
   const slow = new SlowTenants(nowMs, () => fair.startWaiting());
   const placesOf = (tenantId: string) => slow.placesOf(tenantId) ?? placesOfTenant;
-  const fair = new FairPlaces({ places, placesOf, waitingOfTenant, maxWaiting, refuse: tooMany });
+  const fair = new FairPlaces({
+    places,
+    placesOf,
+    waitingOfTenant: waitingOfApplication,
+    maxWaiting,
+    refuse: tooMany,
+  });
 
-  async function enter(tenantId: string): Promise<void> {
-    const waiting = fair.enter(tenantId);
+  async function enter({ tenantId, applicationId }: Holder): Promise<void> {
+    const waiting = fair.enter(tenantId, applicationId);
     if (!waiting) return;
     const timer = setTimeout(() => waiting.giveUp(tooMany()), waitMs);
     await waiting.begun.finally(() => clearTimeout(timer));
@@ -112,16 +118,16 @@ export function createFairReads(pool: Pool, options: FairReadOptions = {}): Fair
     spend(tenantId, ms) {
       if (ms > longMs && !isAlone(tenantId)) slow.rest(tenantId, slow.endOfRest(tenantId) + ms * restOfLong);
     },
-    of: (tenantId) => ({
+    of: (holder) => ({
       async query<Row extends QueryResultRow>(statement: QueryConfig) {
-        await enter(tenantId);
+        await enter(holder);
         const begunMs = nowMs();
         try {
           return await pool.query<Row>(statement);
         } catch (error) {
           throw isTimeout(error) ? tooLong(error) : error;
         } finally {
-          leave(tenantId, nowMs() - begunMs);
+          leave(holder.tenantId, nowMs() - begunMs);
         }
       },
     }),

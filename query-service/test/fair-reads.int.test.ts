@@ -32,10 +32,13 @@ const lists: readonly [OperationId, 'reader' | 'manager', Request][] = [
   ['getUsageReport', 'manager', {}],
 ];
 
-describe('a tenant whose lists are stopped', () => {
+describe('an application whose lists are stopped', () => {
   it('waits and is refused in each of its lists; its look-ups and the lists of others are answered', async () => {
     const [greedy, other] = [await vault.tenant(), await vault.tenant()];
-    const mine = { reader: principalOf(greedy), manager: managerOf(greedy) };
+    // Of one application, so that both share its places in the queue.
+    const manager = managerOf(greedy);
+    const { applicationId } = manager;
+    const mine = { reader: principalOf(greedy, { applicationId }), manager };
     const theirs = principalOf(other);
     const id = await vault.token(greedy);
     await vault.token(other);

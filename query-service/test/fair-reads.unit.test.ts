@@ -6,6 +6,7 @@ import { createFairReads } from '../src/fair-reads.ts';
 let running: { readonly text: string; readonly end: (error?: Error) => void }[];
 const started = () => running.map(({ text }) => text);
 const statementOf = (text: string) => ({ text });
+const app = (tenantId: string, applicationId = 'only') => ({ tenantId, applicationId });
 
 function slowPool(max: number): Pool {
   const query = (statement: { text: string }) =>
@@ -38,19 +39,19 @@ describe('the lists of tenants', () => {
 
   it('have at most half of the connections for one tenant, and leave two free for look-ups', async () => {
     const reads = createFairReads(slowPool(6), { isAlone });
-    for (let index = 0; index < 10; index += 1) void reads.of('greedy').query(statementOf('greedy'));
+    for (let index = 0; index < 10; index += 1) void reads.of(app('greedy')).query(statementOf('greedy'));
     await turn();
     expect(started()).toHaveLength(3);
-    for (let index = 0; index < 10; index += 1) void reads.of('other').query(statementOf('other'));
+    for (let index = 0; index < 10; index += 1) void reads.of(app('other')).query(statementOf('other'));
     await turn();
     expect(started()).toEqual(['greedy', 'greedy', 'greedy', 'other']);
   });
 
   it('are read in turns of the tenants, for any number of waiting lists of one tenant', async () => {
     const reads = createFairReads(slowPool(6), { isAlone });
-    for (let index = 0; index < 50; index += 1) void reads.of('greedy').query(statementOf('greedy'));
+    for (let index = 0; index < 50; index += 1) void reads.of(app('greedy')).query(statementOf('greedy'));
     const others = ['second', 'third', 'fourth'];
-    for (const name of others) void reads.of(name).query(statementOf(name));
+    for (const name of others) void reads.of(app(name)).query(statementOf(name));
     await turn();
     running[0]?.end();
     running[1]?.end();
@@ -59,10 +60,22 @@ describe('the lists of tenants', () => {
     expect(started()).toEqual(expect.arrayContaining(others));
   });
 
+  it('are read in turns of the applications of a tenant, for any number of waiting lists of one', async () => {
+    const reads = createFairReads(slowPool(6), { isAlone, waitingOfApplication: 50 });
+    const read = (id: string) => reads.of(app('one', id)).query(statementOf(id));
+    for (let index = 0; index < 53; index += 1) void read('greedy');
+    await expect(read('greedy')).rejects.toThrow(UnavailableError);
+    void read('other');
+    running[0]?.end();
+    running[1]?.end();
+    await vi.waitFor(() => expect(started()).toHaveLength(5));
+    expect(started()).toContain('other');
+  });
+
   it('return a place when a statement fails', async () => {
     const reads = createFairReads(slowPool(1), { isAlone });
-    const failing = reads.of('one').query(statementOf('first'));
-    const next = reads.of('one').query(statementOf('second'));
+    const failing = reads.of(app('one')).query(statementOf('first'));
+    const next = reads.of(app('one')).query(statementOf('second'));
     await turn();
     running[0]?.end(new Error('gone'));
     await expect(failing).rejects.toThrow('gone');
@@ -72,11 +85,11 @@ describe('the lists of tenants', () => {
   });
 
   it('are refused when too many of the tenant wait, and those of others are not', async () => {
-    const reads = createFairReads(slowPool(2), { isAlone, waitingOfTenant: 1 });
-    void reads.of('greedy').query(statementOf('runs'));
-    const waits = reads.of('greedy').query(statementOf('waits'));
-    await expect(reads.of('greedy').query(statementOf('refused'))).rejects.toThrow(UnavailableError);
-    void reads.of('other').query(statementOf('other'));
+    const reads = createFairReads(slowPool(2), { isAlone, waitingOfApplication: 1 });
+    void reads.of(app('greedy')).query(statementOf('runs'));
+    const waits = reads.of(app('greedy')).query(statementOf('waits'));
+    await expect(reads.of(app('greedy')).query(statementOf('refused'))).rejects.toThrow(UnavailableError);
+    void reads.of(app('other')).query(statementOf('other'));
     running[0]?.end();
     await vi.waitFor(() => expect(started()).toHaveLength(2));
     running[1]?.end();
@@ -85,8 +98,8 @@ describe('the lists of tenants', () => {
 
   it('are refused when they have waited too long, and then never run', async () => {
     const reads = createFairReads(slowPool(1), { isAlone, waitMs: 1 });
-    void reads.of('one').query(statementOf('runs'));
-    await expect(reads.of('one').query(statementOf('late'))).rejects.toThrow(/Too many/);
+    void reads.of(app('one')).query(statementOf('runs'));
+    await expect(reads.of(app('one')).query(statementOf('late'))).rejects.toThrow(/Too many/);
     running[0]?.end();
     await turn();
     expect(started()).toEqual(['runs']);
@@ -114,7 +127,7 @@ describe('long statements of a tenant', () => {
 
   it('run one by one beside others, and the tenant rests three times as long after each', async () => {
     const reads = open();
-    for (let index = 0; index < 6; index += 1) void reads.of('greedy').query(statement);
+    for (let index = 0; index < 6; index += 1) void reads.of(app('greedy')).query(statement);
     await settle();
     expect(running).toHaveLength(3);
     await end(0, 100);
@@ -135,18 +148,18 @@ describe('long statements of a tenant', () => {
   it('do not take places of others while the tenant rests', async () => {
     const reads = open();
     const greedy = ['a', 'b', 'c', 'd'];
-    for (const name of greedy) void reads.of(name).query(statement);
+    for (const name of greedy) void reads.of(app(name)).query(statement);
     await settle();
     for (const [index] of greedy.entries()) await end(index, 100);
-    for (const name of greedy) void reads.of(name).query(statement);
-    for (let index = 0; index < 3; index += 1) void reads.of('other').query(statementOf('other'));
+    for (const name of greedy) void reads.of(app(name)).query(statement);
+    for (let index = 0; index < 3; index += 1) void reads.of(app('other')).query(statementOf('other'));
     await settle();
     expect(started().slice(4)).toEqual(['other', 'other', 'other']);
   });
 
   it('are followed by as many as before, once one was short', async () => {
     const reads = open();
-    for (let index = 0; index < 6; index += 1) void reads.of('once').query(statement);
+    for (let index = 0; index < 6; index += 1) void reads.of(app('once')).query(statement);
     await settle();
     await end(0, 100);
     await end(1, 0);
@@ -159,7 +172,7 @@ describe('long statements of a tenant', () => {
   it('go on at once when the tenant is alone', async () => {
     const reads = open();
     isAlone = true;
-    for (let index = 0; index < 6; index += 1) void reads.of('alone').query(statement);
+    for (let index = 0; index < 6; index += 1) void reads.of(app('alone')).query(statement);
     await settle();
     await end(0, 100);
     expect(running).toHaveLength(4);
@@ -167,7 +180,7 @@ describe('long statements of a tenant', () => {
 
   it('make the tenant wait no longer than a statement may take', async () => {
     const reads = open();
-    for (let index = 0; index < 4; index += 1) void reads.of('slow').query(statement);
+    for (let index = 0; index < 4; index += 1) void reads.of(app('slow')).query(statement);
     await settle();
     for (const index of [0, 1, 2]) await end(index, 4_000);
     await vi.advanceTimersByTimeAsync(4_999);
@@ -181,8 +194,8 @@ describe('long statements of a tenant', () => {
     // Two pages at the same time: their work is added.
     reads.spend('pages', 50);
     reads.spend('pages', 100);
-    void reads.of('pages').query(statement);
-    void reads.of('other').query(statementOf('other'));
+    void reads.of(app('pages')).query(statement);
+    void reads.of(app('other')).query(statementOf('other'));
     await settle();
     expect(started()).toEqual(['other']);
     await vi.advanceTimersByTimeAsync(449);
@@ -194,10 +207,10 @@ describe('long statements of a tenant', () => {
   it('do not include work that is short, or of a tenant that is alone', async () => {
     const reads = open();
     reads.spend('small', 20);
-    void reads.of('small').query(statementOf('small'));
+    void reads.of(app('small')).query(statementOf('small'));
     isAlone = true;
     reads.spend('alone', 1_000);
-    void reads.of('alone').query(statementOf('alone'));
+    void reads.of(app('alone')).query(statementOf('alone'));
     await settle();
     expect(started()).toEqual(['small', 'alone']);
   });

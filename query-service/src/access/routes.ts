@@ -1,4 +1,4 @@
-import { can, explainTokenAccess, shownAccess, type Principal } from '@token-vault/access';
+import { can, explainTokenAccess, holderOf, type Principal, shownAccess } from '@token-vault/access';
 import {
   EntitiesRead,
   entityTypeOfToken,
@@ -67,10 +67,14 @@ export function createAccessHandlers(
   return {
     async getAccessMatrix({ query }, context) {
       const { id: tenantId } = context.principal.tenant;
-      const reader = reads.of(tenantId);
+      const reader = reads.of(holderOf(context.principal));
       const [found, { pagination, data }] = await Promise.all([
         listContainers(reader, tenantId, query.container),
-        applications.list({ tenantId, now: context.now }, { ids: query.id, types: query.type }, query),
+        applications.list(
+          { holder: holderOf(context.principal), now: context.now },
+          { ids: query.id, types: query.type },
+          query,
+        ),
       ]);
       const containers = found.slice(0, maxMatrixContainers);
       await recordApplications(

@@ -1,3 +1,4 @@
+import type { Holder } from '@token-vault/batching';
 import {
   aliased,
   applicationStatement,
@@ -82,11 +83,16 @@ interface Tenant {
   readonly now: Date;
 }
 
+interface Lister {
+  readonly holder: Holder;
+  readonly now: Date;
+}
+
 export interface Applications {
   /** An application of the tenant. @throws AlteredRecordError */
   find(tenant: Tenant, id: string): Promise<ApplicationRow | undefined>;
   /** A page of the tenant's applications, newest first. @throws AlteredRecordError */
-  list(tenant: Tenant, filters: ApplicationFilters, page: PageRequest): Promise<Page<ApplicationRow>>;
+  list(by: Lister, filters: ApplicationFilters, page: PageRequest): Promise<Page<ApplicationRow>>;
 }
 
 export interface ApplicationSources {
@@ -103,8 +109,9 @@ export function createApplications({ pool, reads, keyRing }: ApplicationSources)
       await requireSigned(keyRing, tenantId, rows.map(signed));
       return rows[0];
     },
-    async list({ tenantId, now }, filters, page) {
-      const found = await readPage(reads.of(tenantId), { tenantId, now }, filters, page);
+    async list({ holder, now }, filters, page) {
+      const { tenantId } = holder;
+      const found = await readPage(reads.of(holder), { tenantId, now }, filters, page);
       await requireSigned(keyRing, tenantId, found.data.map(signed));
       return found;
     },

@@ -1,3 +1,4 @@
+import { holderOf } from '@token-vault/access';
 import { EntitiesRead, NotFoundError, type Application } from '@token-vault/contracts';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
 import { describePermissions } from './permissions.ts';
@@ -34,10 +35,9 @@ export function createApplicationHandlers(dependencies: ApplicationDependencies)
     getApplicationByKey: (_input, context) => get(context.principal.applicationId, context),
 
     async listApplications({ query }, context) {
-      const { tenant } = context.principal;
       const filters = { ids: query.id, types: query.type };
       const { pagination, data } = await applications.list(
-        { tenantId: tenant.id, now: context.now },
+        { holder: holderOf(context.principal), now: context.now },
         filters,
         query,
       );

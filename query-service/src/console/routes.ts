@@ -1,3 +1,4 @@
+import { holderOf } from '@token-vault/access';
 import { EntitiesRead, ForbiddenError, streams, type ConsoleOverview } from '@token-vault/contracts';
 import type { EventStore } from '@token-vault/event-store';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
@@ -37,7 +38,7 @@ async function overviewOf(
   { now, principal }: RequestContext,
 ): Promise<ConsoleOverview> {
   const { id: tenantId } = principal.tenant;
-  const reader = reads.of(tenantId);
+  const reader = reads.of(holderOf(principal));
   const [rates, waiting, projections, sealed, lastHour] = await Promise.all([
     readRates(reader, tenantId, now),
     countWaitingRuns(reader, tenantId),

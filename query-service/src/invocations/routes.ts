@@ -1,3 +1,4 @@
+import { holderOf } from '@token-vault/access';
 import { EntitiesRead, NotFoundError, UnavailableError, type Invocation } from '@token-vault/contracts';
 import type { EventStore } from '@token-vault/event-store';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
@@ -51,7 +52,7 @@ export function createInvocationHandlers(dependencies: InvocationDependencies): 
   return {
     async getInvocation({ params: { invocation_id: id } }, context) {
       const { id: tenantId } = context.principal.tenant;
-      const reader = reads.of(tenantId);
+      const reader = reads.of(holderOf(context.principal));
       const isComplete = await waitForRuns(context);
       const row = await findRun(reader, tenantId, id);
       if (!row && !isComplete)
@@ -63,7 +64,7 @@ export function createInvocationHandlers(dependencies: InvocationDependencies): 
 
     async listInvocations({ query }, context) {
       const { id: tenantId } = context.principal.tenant;
-      const reader = reads.of(tenantId);
+      const reader = reads.of(holderOf(context.principal));
       await waitForRuns(context);
       const filters = { reactorId: query.reactor_id, state: query.state };
       const { pagination, data } = await listRuns(reader, tenantId, filters, query);

@@ -1,3 +1,4 @@
+import { holderOf } from '@token-vault/access';
 import { findLastUses } from '@token-vault/authentication';
 import {
   EntitiesRead,
@@ -58,7 +59,7 @@ export function createProxyHandlers({ pool, reads, keyRing, audit }: ReactorDepe
     async listProxies({ query }, context) {
       const { tenant } = context.principal;
       const { pagination, data } = await listProxies(
-        reads.of(tenant.id),
+        reads.of(holderOf(context.principal)),
         { tenantId: tenant.id, now: context.now },
         { ids: query.id, name: query.name },
         query,

@@ -96,8 +96,9 @@ class Detokenization implements PendingAnswer {
     this.#shown = new ShownTokens(dependencies, asRead(dependencies, 'read'));
   }
 
-  async #rowsOf(ids: readonly string[], { principal: { tenant }, now }: RequestContext): Promise<TokenRow[]> {
-    const rows = await findTokensByIds(this.#dependencies.reads.of(tenant.id), tenant.id, ids);
+  async #rowsOf(ids: readonly string[], { principal, now }: RequestContext): Promise<TokenRow[]> {
+    const reader = this.#dependencies.reads.of(holderOf(principal));
+    const rows = await findTokensByIds(reader, principal.tenant.id, ids);
     return rows.filter((row) => !isExpired(row, now));
   }
 
