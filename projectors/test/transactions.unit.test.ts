@@ -6,34 +6,43 @@ const boundary = (type: string, id: string) => ({ type, data: { transaction_id: 
 const opened = (id: string) => boundary('TransactionOpened', id);
 const committed = (id: string) => boundary('TransactionCommitted', id);
 const enlisted = (id: string) => ({ type: 'TokenCreated', data: {}, metadata: { transaction_id: id } }) as unknown as RecordedEvent; // prettier-ignore
+const rolledBack = (id: string) => boundary('TransactionRolledBack', id);
 const staged = {} as StagedEvent;
+const noEnding = { committing: [], dropping: [] };
 
 describe('a transaction', () => {
   it('is looked up unless its opening was in the batches', () => {
     const transactions = new Transactions();
     expect(transactions.unknownOf([enlisted('a'), committed('b')])).toEqual({
       enlisting: ['a'],
-      ending: ['b'],
+      committing: ['b'],
+      dropping: [],
+    });
+    expect(transactions.unknownOf([rolledBack('b')])).toEqual({
+      enlisting: [],
+      committing: [],
+      dropping: ['b'],
     });
     expect(transactions.unknownOf([opened('c'), enlisted('c'), committed('c')])).toBeUndefined();
-    expect(transactions.unknownOf([enlisted('c'), enlisted('a')])).toEqual({ enlisting: ['a'], ending: [] });
+    expect(transactions.unknownOf([enlisted('c'), enlisted('a')])).toEqual({ enlisting: ['a'], ...noEnding });
   });
 
   it('that was looked up is looked up again for the next batch; a known one stays known', () => {
     const transactions = new Transactions();
     const unknown = transactions.unknownOf([opened('known'), enlisted('known'), enlisted('other')]);
     transactions.learn([], [{ id: 'other' }]);
-    transactions.stage('known', staged);
-    transactions.stage('other', staged);
+    transactions.stage('known', staged, 1);
+    transactions.stage('other', staged, 1);
     transactions.forget(unknown);
     expect([...transactions.events.keys()]).toEqual(['known']);
     expect(transactions.closed.has('other')).toBe(false);
-    expect(transactions.unknownOf([enlisted('other')])).toEqual({ enlisting: ['other'], ending: [] });
+    expect(transactions.unknownOf([enlisted('other')])).toEqual({ enlisting: ['other'], ...noEnding });
     expect(transactions.unknownOf([committed('known')])).toBeUndefined();
   });
 
   it.each([
-    ['events', (it: Transactions) => Array.from({ length: 2_001 }, () => it.stage('a', staged))],
+    ['events', (it: Transactions) => Array.from({ length: 2_001 }, () => it.stage('a', staged, 1))],
+    ['characters of events', (it: Transactions) => it.stage('a', staged, 17_000_000)],
     [
       'transactions',
       (it: Transactions) => it.unknownOf(Array.from({ length: 10_001 }, (_, n) => opened(`${n}`))),
@@ -46,6 +55,6 @@ describe('a transaction', () => {
     fill(transactions);
     transactions.forget(undefined);
     expect(transactions.events.size).toBe(0);
-    expect(transactions.unknownOf([enlisted('a')])).toEqual({ enlisting: ['a'], ending: [] });
+    expect(transactions.unknownOf([enlisted('a')])).toEqual({ enlisting: ['a'], ...noEnding });
   });
 });

@@ -17,6 +17,12 @@ const maxTokensOfTransaction = 10_000;
 /** The most writes. A token may be written more than once, and a write that met a conflict is enlisted again. */
 const maxWrites = 4 * maxTokensOfTransaction;
 
+/**
+ * The most characters that the writes of one transaction store. The read models hold them until the end, and apply them at once. Writes at the
+ * same time may exceed it by their own size.
+ */
+const maxCharacters = 64 * 1024 * 1024;
+
 /** A write that is about to be made. */
 interface EnlistedWrite {
   readonly tokenId: string;
@@ -92,14 +98,16 @@ export function createEnlistment(
   };
 }
 
-const full = (): ConflictError =>
+const full = (most = `${maxTokensOfTransaction} tokens`): ConflictError =>
   new ConflictError(
     'transaction_full',
-    `A transaction holds at most ${maxTokensOfTransaction} tokens. Commit it and go on in another.`,
+    `A transaction holds at most ${most}. Commit it and go on in another.`,
   );
 
 function refuseFull(state: TransactionState): void {
-  if (state.kind === 'open' && state.writes.length >= maxWrites) throw full();
+  if (state.kind !== 'open') return;
+  if (state.writes.length >= maxWrites) throw full();
+  if (state.stored.characters >= maxCharacters) throw full('64 MiB of tokens');
 }
 
 function enlisted(context: RequestContext, transactionId: string, write: EnlistedWrite): VaultEvent {
@@ -111,6 +119,7 @@ function enlisted(context: RequestContext, transactionId: string, write: Enliste
     write: write.write,
     new_key_ids: write.newKeyIds,
     erases: erased.length > 0,
+    size: JSON.stringify(write.facts).length,
     rights: rightsOf(context.principal),
     ...(write.expiresAt === undefined ? {} : { token_expires_at: write.expiresAt }),
   });

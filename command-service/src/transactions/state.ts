@@ -33,6 +33,8 @@ interface Opened {
   readonly tokens: Map<string, number>;
   /** Hashes of the caller's rights when the writes were decided (`rightsOf`). */
   readonly rights: Set<string>;
+  /** What the writes store, in characters. */
+  readonly stored: { characters: number };
   /** The earliest expiry that the tokens had before the transaction wrote them, in milliseconds; Infinity when no token expires. */
   readonly firstExpiry: { ms: number };
 }
@@ -46,7 +48,7 @@ export type TransactionState =
 export const initialState: TransactionState = { kind: 'absent' };
 
 function enlist(
-  { writes, tokens, rights, firstExpiry }: Opened,
+  { writes, tokens, rights, stored, firstExpiry }: Opened,
   { data }: RecordedEvent<'TransactionTokenEnlisted'>,
 ): void {
   writes.push({
@@ -56,6 +58,7 @@ function enlist(
     newKeyIds: data.new_key_ids,
     erases: data.erases,
   });
+  stored.characters += data.size ?? 0;
   if (data.rights !== undefined) rights.add(data.rights);
   if (!tokens.has(data.token_id)) tokens.set(data.token_id, tokens.size);
   if (data.token_expires_at !== undefined)
@@ -76,6 +79,7 @@ export const evolve = evolveBy<TransactionState, TypeIn<typeof transactionEvents
       writes: [],
       tokens: new Map(),
       rights: new Set<string>(),
+      stored: { characters: 0 },
       firstExpiry: { ms: Infinity },
     };
     const opener = keyHash === undefined ? undefined : { actor, keyHash };

@@ -10,7 +10,7 @@ const create = (id: string, transaction?: string) =>
 const transactionStream = (id: string) => streams.transaction(vault.principal.tenant.id, id);
 
 /** Enlists that many tokens, as another process would. */
-async function enlistMany(transaction: string, from: number, to: number): Promise<void> {
+async function enlistMany(transaction: string, from: number, to: number, size = 0): Promise<void> {
   const [opened] = await vault.events(transactionStream(transaction));
   if (!opened) throw new Error('the transaction is not there');
   const { metadata } = opened;
@@ -22,6 +22,7 @@ async function enlistMany(transaction: string, from: number, to: number): Promis
       write: 'create' as const,
       new_key_ids: [],
       erases: false,
+      size,
     };
     return newEvent(TransactionTokenEnlisted, data, { id: crypto.randomUUID(), metadata });
   });
@@ -91,6 +92,18 @@ describe('the limits of transactions', () => {
     expect(await vault.keys()).toEqual(['tok-10000 data', 'tok-9999 data']);
     await vault.end('commit', transaction);
     expect(await vault.live()).toEqual(['tok-10000', 'tok-9999']);
+  });
+
+  it('are 64 MiB of stored tokens in one', async () => {
+    const transaction = await vault.begin();
+    await vault.create({ type: 'token', data: 'x'.repeat(200_000), id: 'large' }, { transaction });
+    await enlistMany(transaction, 0, 1, 64 * 1024 * 1024 - 300_000);
+    // A patch stores the whole token again.
+    await vault.update('large', { metadata: { a: '1' } }, { transaction });
+    for (const write of [create('small', transaction), vault.update('large', { mask: 'x' }, { transaction })])
+      await expect(write).rejects.toMatchObject(refusal('transaction_full'));
+    await vault.end('commit', transaction);
+    expect(await vault.live()).toEqual(['large']);
   });
 
   it('hold when several writes at the same time reach them', async () => {

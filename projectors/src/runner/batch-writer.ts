@@ -82,12 +82,12 @@ export class BatchWriter {
     return compile(fold.steps());
   }
 
-  async #lookUp({ enlisting, ending }: TouchedTransactions): Promise<void> {
+  async #lookUp({ enlisting, committing, dropping }: TouchedTransactions): Promise<void> {
     await this.#underWay;
     // These rows cannot change between this read and the transaction: the fence of the transaction would refuse.
     const [staged, closed] = await Promise.all([
-      this.#session.query<{ transaction_id: string; event: string }>(stagedEventsOf(ending)),
-      this.#session.query<{ id: string }>(closedAmong([...enlisting, ...ending])),
+      this.#session.query<{ transaction_id: string; event: string }>(stagedEventsOf(committing)),
+      this.#session.query<{ id: string }>(closedAmong([...enlisting, ...committing, ...dropping])),
     ]);
     this.#transactions.learn(staged, closed);
   }

@@ -86,11 +86,12 @@ export class Applier {
       return;
     const { id, type, version, data, metadata, position } = event;
     const staged = { id, type, version, data, metadata } as StagedEvent;
-    this.#transactions.stage(transactionId, staged);
+    const text = JSON.stringify(staged);
+    this.#transactions.stage(transactionId, staged, text.length);
     this.#fold.add({
       kind: 'insert',
       table: 'staged_event',
-      row: { transaction_id: transactionId, position, event: JSON.stringify(staged) },
+      row: { transaction_id: transactionId, position, event: text },
     });
   }
 
@@ -102,7 +103,8 @@ export class Applier {
       for (const each of staged) ordinal += this.#handle(each, event.position, ordinal);
     }
     this.#handle(event, event.position, ordinal);
-    this.#remember(transactionId, event.metadata.occurred_at, staged.length > 0);
+    // The events of a dropped transaction were not read.
+    this.#remember(transactionId, event.metadata.occurred_at, staged.length > 0 || !isCommit(event));
   }
 
   #remember(transactionId: string, closedAt: string, hasStaged: boolean): void {

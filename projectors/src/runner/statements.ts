@@ -30,12 +30,47 @@ export function compile(steps: readonly Step[]): Statement[] {
 
 function compileChange({ table, deletes, updates, inserts, counts, marks }: TableChange): Statement[] {
   const statements: Statement[] = [];
-  if (deletes.length > 0) statements.push(compileDelete(table, deletes));
-  for (const group of bySetColumns(updates).values()) statements.push(compileUpdate(table, group));
-  if (inserts.length > 0) statements.push(compileInsert(table, inserts));
-  if (counts.length > 0) statements.push(compileCount(table, counts));
-  if (marks.length > 0) statements.push(compileInsert(table, marks, 'on conflict do nothing'));
+  for (const part of inParts(deletes)) statements.push(compileDelete(table, part));
+  for (const group of bySetColumns(updates).values())
+    for (const part of inParts(group, ({ set }) => set)) statements.push(compileUpdate(table, part));
+  for (const part of inParts(inserts)) statements.push(compileInsert(table, part));
+  for (const part of inParts(counts)) statements.push(compileCount(table, part));
+  for (const part of inParts(marks)) statements.push(compileInsert(table, part, 'on conflict do nothing'));
   return statements;
+}
+
+/**
+ * The characters of the rows of one statement. V8 has no text of more than 2^29 characters, and JSON may write each of these with six: the
+ * tokens of one transaction can be more.
+ */
+const mostCharacters = 16_777_216;
+
+/** Parts of rows for one statement each. No parts when there are no rows. */
+function inParts<Item>(
+  items: readonly Item[],
+  rowOf: (item: Item) => Row = (item) => item as Row,
+): readonly (readonly Item[])[] {
+  const parts: Item[][] = [];
+  let characters = Infinity;
+  for (const item of items) {
+    const more = charactersOf(rowOf(item));
+    if (characters + more > mostCharacters) {
+      parts.push([]);
+      characters = 0;
+    }
+    parts.at(-1)?.push(item);
+    characters += more;
+  }
+  return parts;
+}
+
+function charactersOf(row: Row): number {
+  let characters = 0;
+  for (const value of Object.values(row)) {
+    if (typeof value === 'string') characters += value.length;
+    else if (typeof value === 'object' && value !== null) characters += JSON.stringify(value).length;
+  }
+  return characters;
 }
 
 function compileDelete(table: Table, keys: readonly Row[]): Statement {

@@ -6,7 +6,7 @@ import { statement, type Statement } from './statements.ts';
 export type StagedEvent = VaultEvent;
 
 /** The most entries kept in memory between batches. Beyond them the database is asked again. */
-const mostRemembered = { transactions: 10_000, events: 2_000 };
+const mostRemembered = { transactions: 10_000, events: 2_000, characters: 16_777_216 };
 
 /**
  * The known transactions. Those seen since their opening are known completely, others as far as they were looked up.
@@ -15,23 +15,27 @@ export class Transactions {
   readonly events = new Map<string, StagedEvent[]>();
   readonly closed = new Set<string>();
   readonly #seenOpening = new Set<string>();
+  /** Of the events that were remembered since the last `clear`. */
+  #characters = 0;
 
   /** The transactions that must be looked up before these events can be applied. Undefined when there are none. */
   unknownOf(events: readonly RecordedEvent[]): TouchedTransactions | undefined {
     const enlisting = new Set<string>();
-    const ending = new Set<string>();
+    const committing = new Set<string>();
+    const dropping = new Set<string>();
     for (const event of events) {
       const id = enlistedIn(event);
       if (id !== undefined) enlisting.add(id);
-      else if (isEnding(event)) ending.add(event.data.transaction_id);
+      else if (isEnding(event)) (isCommit(event) ? committing : dropping).add(event.data.transaction_id);
       else if (event.type === opening) this.#seenOpening.add(event.data.transaction_id);
     }
     const isUnknown = (id: string): boolean => !this.#seenOpening.has(id);
     const unknown = {
       enlisting: [...enlisting].filter(isUnknown),
-      ending: [...ending].filter(isUnknown),
+      committing: [...committing].filter(isUnknown),
+      dropping: [...dropping].filter(isUnknown),
     };
-    return unknown.enlisting.length + unknown.ending.length === 0 ? undefined : unknown;
+    return Object.values(unknown).every((ids) => ids.length === 0) ? undefined : unknown;
   }
 
   learn(
@@ -40,12 +44,14 @@ export class Transactions {
   ): void {
     for (const { transaction_id: id, event } of staged) {
       // An older release may have staged the event.
-      this.stage(id, currentEvent(JSON.parse(event) as NewEvent));
+      this.stage(id, currentEvent(JSON.parse(event) as NewEvent), event.length);
     }
     for (const { id } of closed) this.closed.add(id);
   }
 
-  stage(id: string, event: StagedEvent): void {
+  /** @param characters the length of the event as text */
+  stage(id: string, event: StagedEvent, characters: number): void {
+    this.#characters += characters;
     const list = this.events.get(id);
     if (list) list.push(event);
     else this.events.set(id, [event]);
@@ -53,13 +59,18 @@ export class Transactions {
 
   /** Called after a batch: the results of its look-ups may be incomplete for the next one. */
   forget(looked: TouchedTransactions | undefined): void {
-    for (const id of [...(looked?.enlisting ?? []), ...(looked?.ending ?? [])]) {
+    const ids = looked ? [...looked.enlisting, ...looked.committing, ...looked.dropping] : [];
+    for (const id of ids) {
       this.events.delete(id);
       this.closed.delete(id);
     }
     let events = 0;
     for (const list of this.events.values()) events += list.length;
-    if (this.#seenOpening.size <= mostRemembered.transactions && events <= mostRemembered.events) return;
+    const { transactions, events: mostEvents, characters } = mostRemembered;
+    if (events === 0) this.#characters = 0;
+    const isSmall = events <= mostEvents && this.#characters <= characters;
+    if (isSmall && this.#seenOpening.size <= transactions) return;
+    this.#characters = 0;
     this.events.clear();
     this.closed.clear();
     this.#seenOpening.clear();
@@ -87,8 +98,10 @@ export const enlistedIn = (event: RecordedEvent): string | undefined =>
 export interface TouchedTransactions {
   /** Transactions that an event is enlisted in. The look-up tells whether they ended. */
   readonly enlisting: readonly string[];
-  /** Transactions that end. The look-up gives their staged events. */
-  readonly ending: readonly string[];
+  /** Transactions that are committed. The look-up gives their staged events. */
+  readonly committing: readonly string[];
+  /** Transactions that are dropped. Their staged events are not read. */
+  readonly dropping: readonly string[];
 }
 
 export const hasEnding = (events: readonly RecordedEvent[]): boolean => events.some(isEnding);
