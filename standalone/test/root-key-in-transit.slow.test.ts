@@ -146,7 +146,7 @@ describe('a root key in transit', () => {
     await pool.query(`create trigger cut_off before update on key_ring.tenant_key for each row
       when (old.tenant_id = '${vault.credentials.tenant_id}') execute function cut_off()`);
     expect(await runCommand(dataDir, ['keys', 'rotate-root'], transit())).toMatchObject({ code: 1 });
-    await pool.query('drop trigger cut_off on key_ring.tenant_key');
+    await pool.query('drop function cut_off() cascade');
     await pool.end();
     await restart(transit());
     await revealed();

@@ -4,8 +4,8 @@ import { useReceiver } from '../world/receivers.ts';
 import { type Caller, makeReactorBy } from '../world/vault.ts';
 import type { SignalledStack } from './signalled-stack.ts';
 
-/** The number of asynchronous runs of one tenant in one runner. */
-const places = 3;
+/** The number of asynchronous runs of one application in one runner, where several of its tenant have runs. */
+const places = 2;
 
 /** Asks the vault again and again, for tokens that are not there. After a 503 it goes on until it is answered again, so that its result can be sent. */
 const code = `module.exports = async ({ svc, configuration }) => {
@@ -32,7 +32,7 @@ export function useAskingRuns(stack: () => SignalledStack) {
 
   return {
     /**
-     * Starts runs that take all places of both runners, by the rights of `application`. Gives their results when they have ended: `raw` says
+     * Starts runs that take all places of the invoker in both runners, by the rights of `application`. Gives their results when they have ended: `raw` says
      * how and when the first request was refused.
      */
     async start(application: Caller, invoker: Caller): Promise<() => Promise<readonly unknown[]>> {

@@ -94,10 +94,10 @@ const withCommandsOf = (command: Program): Program[] => [
   ...command.commands.flatMap(withCommandsOf),
 ];
 
-/** The output of a command that succeeds. @throws Error with its stderr otherwise. */
+/** The output of a command that succeeds. @throws Error with its output otherwise. */
 export async function resultOf(dataDir: string, ...args: string[]): Promise<string> {
   const { code, stdout, stderr } = await runCommand(dataDir, args);
-  if (code !== 0) throw new Error(`vault ${args.join(' ')} ended with ${code}: ${stderr}`);
+  if (code !== 0) throw new Error(`vault ${args.join(' ')} ended with ${code}: ${stdout}${stderr}`);
   return stdout;
 }
 
