@@ -148,11 +148,13 @@ describe.skipIf(missing !== undefined)(`the images${why}`, () => {
     const container = () => engine.docker('ps', '--filter', 'volume=vault', '--format', '{{.ID}}');
     /** An earlier attempt of a test may have left containers, which hold their names, the port and the volume. */
     const removeContainers = () => engine.attempt('rm', '--all', '--force', '--time', '0');
-    const untilReady = () =>
-      waitUntil(async () => (await fetch(`${url()}/health/ready`)).ok, {
-        timeoutMs: 300_000,
-        what: 'the vault',
+    const untilReady = async () => {
+      const isReady = async () => (await fetch(`${url()}/health/ready`)).ok;
+      await waitUntil(isReady, { timeoutMs: 200_000, what: 'the vault' }).catch(async (cause: unknown) => {
+        const { stdout, stderr } = await engine.attempt('logs', '--latest');
+        throw new Error(`the vault is not ready: ${stdout}${stderr}`, { cause });
       });
+    };
 
     it('starts by the command of the README, with Postgres inside, and says where the first key is', async () => {
       const from = performance.now();
