@@ -59,5 +59,5 @@ export const boundedMap = <Value extends z.ZodType>(key: z.ZodString, value: Val
 /** Any JSON value; its content is checked elsewhere. The HTTP parser guarantees that it is JSON. */
 export const anyJson = z.custom<Json>((value) => value !== undefined, 'is required');
 
-/** Without control characters: a name that a tenant, or whoever stored an event, has chosen must not control the terminal of an operator. */
+/** Without control characters: a name that a tenant or the writer of an event has chosen must not control the terminal of an operator. */
 export const printable = (name: string): string => name.replaceAll(/\p{C}/gu, '\uFFFD');

@@ -33,7 +33,7 @@ const seconds = (from: number) => `${((performance.now() - from) / 1000).toFixed
 const say = (line: string) => console.log(`containers: ${line}`);
 /** The walls that a container without further rights keeps under the default profile of Docker, which refuses namespaces. */
 const standing = ['permissionModel', 'resourceLimits', 'unprivileged', 'unprivilegedService', 'usageWatch'];
-/** What is missing under the profile of Podman too, because /proc is shown in part. */
+/** The isolation that is missing under the profile of Podman too, because /proc is shown in part. */
 const lacking = ['ownAccount', 'ownFiles', 'ownProcesses', 'systemCallFilter'];
 
 /** `noNetwork` stands where the profile allows namespaces. */
@@ -50,7 +50,7 @@ function expectWalls(metrics: string, log: string, allowsNamespaces = false): vo
 }
 
 describe.skipIf(missing !== undefined)(`the images${why}`, () => {
-  /** What was made, to be removed in the reverse order. */
+  /** The things that were made, to be removed in the reverse order. */
   const closers: (() => unknown)[] = [];
   let engine: Engine;
   let directory: string;

@@ -47,8 +47,8 @@ async function compareVersions(database: Database): Promise<ReadModelVersions> {
 }
 
 /**
- * What in the schemas of the vault is not as this release makes it. With a view in place of a table, a rule, a policy, a trigger or a function of
- * its own the database can answer those who decide otherwise than `audit verify` (ADR 20).
+ * The differences between the schemas of the vault and those that this release makes. With a planted view, rule, policy, trigger or function,
+ * the database can give the services other rows than `audit verify` (ADR 20).
  */
 export async function compareSchemas(database: Database): Promise<SchemaComparison> {
   const { older, olderSchemas, wrong } = await compareVersions(database);

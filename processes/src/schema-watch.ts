@@ -28,7 +28,7 @@ async function lastingDifferences(pool: Pool): Promise<SchemaComparison> {
   return found.differences.length === 0 ? { ...again, differences: [] } : again;
 }
 
-/** What the table of migrations says. A process with a watch has found the database migrated when it started. */
+/** The content of the table of migrations. A process with a watch has found the database migrated when it started. */
 async function recordedMigrations(pool: Pool): Promise<{ newer?: string; wrong?: string }> {
   try {
     if (await isMigrated(pool, schema)) return {};

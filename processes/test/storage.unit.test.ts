@@ -34,7 +34,7 @@ async function watching(sizeBytes: number) {
         return true;
       }
     },
-    /** What the next look finds; undefined: the disk cannot be asked. */
+    /** The free space that the next look finds; undefined: the disk cannot be asked. */
     async finds(freeBytes: number | undefined) {
       answer = () =>
         freeBytes === undefined

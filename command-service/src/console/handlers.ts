@@ -109,7 +109,7 @@ const asSession = ({ traceId, now }: RequestContext, tenantId: string, id: strin
     request: 'openConsoleSession',
   });
 
-/** What a sign-in ended. */
+/** The console sessions that a sign-in ended. */
 interface Replaced {
   /** The session of the cookie, when the new session may keep its keys. */
   readonly session?: OpenSession | undefined;

@@ -7,7 +7,7 @@ import { sweptKinds } from './entity.ts';
 /** An event by which the log is known again. */
 export type Mark = Pick<StoredEvent, 'stream' | 'revision' | 'id' | 'position'>;
 
-/** What the last pass noted beside the keys. All times are those of the database. */
+/** The notes of the last pass, which stand beside the keys. All times are those of the database. */
 export interface SweepRecord {
   /** The last event of the log at that pass. */
   readonly mark: Mark;

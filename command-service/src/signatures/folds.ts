@@ -39,7 +39,7 @@ export interface Fold {
    * of those that are known.
    */
   canJudge(event: RecordedEvent): boolean;
-  /** What the vault may have signed with the event. */
+  /** The statements that the vault may have signed with the event. */
   statementsAfter(event: RecordedEvent): readonly Statement[];
   copy(): Fold;
 }

@@ -35,7 +35,7 @@ export interface TokenDraft {
   readonly type: TokenType;
   readonly data: Secret<Json>;
   readonly mask: Json | undefined;
-  /** What the mask shows, when the request brought it. */
+  /** The masked data, when the request brought the mask. */
   readonly masked: Secret<Json> | undefined;
   readonly containers: string[];
   readonly metadata: Record<string, string> | undefined;

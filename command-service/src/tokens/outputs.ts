@@ -100,7 +100,7 @@ const identity = ['id', 'type', 'tenant_id', 'created_by', 'created_at'];
 const withFields = (token: JsonObject, names: readonly string[]): JsonObject =>
   Object.fromEntries(names.flatMap((name) => (name in token ? [[name, token[name] ?? null]] : [])));
 
-/** What the result has of a token that the receiver may read. */
+/** The part of a result that is made of a token which the receiver may read. */
 const fieldsSent = ({ answered, isWhole }: OutputToken, token: Token): JsonObject => {
   const sent = JSON.parse(JSON.stringify(token)) as JsonObject;
   return isWhole ? sent : withFields(sent, Object.keys(answered));

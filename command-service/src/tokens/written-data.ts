@@ -5,7 +5,7 @@ import { transformData } from '@token-vault/tokens';
 
 export interface WrittenMask {
   readonly mask?: Json | undefined;
-  /** What the mask shows, when it was evaluated to check it. */
+  /** The masked data, when the mask was evaluated to check it. */
   readonly masked?: Secret<Json> | undefined;
 }
 

@@ -33,7 +33,7 @@ interface Opened {
   readonly tokens: Map<string, number>;
   /** Hashes of the caller's rights when the writes were decided (`rightsOf`). */
   readonly rights: Set<string>;
-  /** What the writes store, in characters. */
+  /** The size of all that the writes store, in characters. */
   readonly stored: { characters: number };
   /** The earliest expiry that the tokens had before the transaction wrote them, in milliseconds; Infinity when no token expires. */
   readonly firstExpiry: { ms: number };

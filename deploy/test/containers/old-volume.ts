@@ -8,7 +8,7 @@ import type { Engine } from './engine.ts';
 
 const run = promisify(execFile);
 
-/** What old-volume/fill.mjs left in the vault. */
+/** The content that old-volume/fill.mjs left in the vault. */
 export interface OldVault {
   readonly managementKey: string;
   readonly backendKey: string;

@@ -12,7 +12,7 @@ interface Profile {
 /** The default profile of Podman. It lets each process make namespaces. */
 export const podmanSeccompFile = '/usr/share/containers/seccomp.json';
 
-/** What Docker's default profile allows only with CAP_SYS_ADMIN, and Podman's to all. */
+/** The system calls that Docker's default profile allows only with CAP_SYS_ADMIN, and Podman's to all. */
 const administrative = new Set(
   `fsconfig fsmount fsopen fspick mount mount_setattr move_mount open_tree pivot_root setns sethostname setdomainname umount umount2
   unshare clone clone3`.split(/\s+/),

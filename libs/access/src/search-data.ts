@@ -3,7 +3,7 @@ import { sidesOf, type Grants, type Principal } from './principal.ts';
 import { showsPlaintext } from './token-access.ts';
 import { clauseOf, type VisibilityClause } from './visibility.ts';
 
-/** What a rule that grants `token:search` says about terms over `data`. */
+/** The limits that a rule with `token:search` sets to terms over `data`. */
 interface SearchRule {
   readonly clause: VisibilityClause;
   /** The rule does not say `"search_data": false`. */

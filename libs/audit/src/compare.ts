@@ -9,7 +9,7 @@ export interface Found {
   readonly revision: number;
 }
 
-/** Whoever stored the event chose its type and its stream. */
+/** The writer of the event chose its type and its stream, so control characters are replaced. */
 export const nameOf = ({ type, stream, revision }: Pick<Found, 'type' | 'stream' | 'revision'>): string =>
   `${printable(`${type} of ${stream}`)}, revision ${revision},`;
 

@@ -3,7 +3,7 @@ import type { EventStore, Position, StoredEvent } from '@token-vault/event-store
 import { checkpointOf, type Checkpoint } from './checkpoint.ts';
 import type { Finding } from './compare.ts';
 
-/** What is remembered of a checkpoint. The signature covers its content, and is the same each time the same content is signed. */
+/** The remembered part of a checkpoint. The signature covers its content, and is the same each time the same content is signed. */
 export interface KnownCheckpoint {
   /** In the stream of the checkpoints of its tenant. */
   readonly revision: number;

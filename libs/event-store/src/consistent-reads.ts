@@ -28,7 +28,7 @@ interface Decision {
   readonly running: Map<string, Promise<Remembered>>;
 }
 
-/** What was read within this time counts as read at one moment. The rights of a caller count for 100 ms, too. */
+/** Reads within this time count as reads at one moment. The rights of a caller count for 100 ms, too. */
 const momentMsByDefault = 50;
 /** From the third attempt on, an attempt that took less than this counts, even if streams have newer events: it has read only the changes. */
 const shortMs = 100;

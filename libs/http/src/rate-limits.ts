@@ -17,7 +17,7 @@ export class RateLimitedError extends DomainError {
   }
 }
 
-/** What a request shows of its caller. Nothing is looked up when it shows neither. */
+/** The evidence that a request gives of its caller. Nothing is looked up when it shows neither. */
 interface ShownCredential {
   readonly key?: string | undefined;
   /** The proxy that the request names, where its callers are looked up, with a key of the proxy or without one. */

@@ -25,7 +25,7 @@ type Refusal = ForbiddenError | EnterpriseRequiredError;
 const isRefusal = (error: unknown): error is Refusal =>
   error instanceof ForbiddenError || error instanceof EnterpriseRequiredError;
 
-/** What was asked for, where the refusal does not say it. */
+/** The wanted right or entity, where the refusal does not name it. */
 interface Asked {
   readonly entity: { readonly type: EntityType; readonly id?: string };
   readonly permission?: Permission | undefined;

@@ -1,9 +1,9 @@
 import type pg from 'pg';
 
 /**
- * What decides how the objects of a schema answer, from the columns of the catalogue: versions of Postgres print definitions in different
+ * The properties of the objects of a schema that decide their answers, from the columns of the catalogue: versions of Postgres print definitions in different
  * ways. Only expressions are printed (of defaults, checks, indexes and conditions of triggers): Postgres 15 and 18 print those of this release
- * alike. Postgres 18 alone lists "not null" as a constraint ('n'), which columns tell everywhere. A column has its place among those of its table:
+ * alike. Only Postgres 18 lists "not null" as a constraint ('n'). The columns tell it in all versions. A column has its place among those of its table:
  * two columns that exchange their names change no row. `pg_catalog` is named everywhere: a search path may put another schema before it.
  *
  * Statistics, comments and rights are an operator's own affair, and so are indexes that cannot answer otherwise than their table: on columns

@@ -35,7 +35,7 @@ const readAll = `
        from projections.checkpoint c) as checkpoints
   from projections.access a`;
 
-/** What is known before a read. */
+/** The positions that are known before a read. */
 interface KnownBefore {
   /** A position from a notification is kept when it is beyond the one that is read. */
   readonly heard?: ReadonlyMap<string, Checkpoint>;

@@ -1,7 +1,7 @@
 /** A confirmed revocation: its generation, and the stream of the entity whose rights it changed. */
 export type Revocation = readonly [generation: number, stream: string];
 
-/** What rights were read from, and when. */
+/** The source of rights that were read, and the time of the read. */
 export interface ReadRights {
   /** The generation that was known before the read began. */
   readonly generation: number;

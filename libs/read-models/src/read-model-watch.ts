@@ -5,7 +5,7 @@ import type { KnownRevocations, ReadRights } from './known-revocations.ts';
 import { NewestEvent } from './newest-event.ts';
 import type { ProjectionProgress } from './projection-progress.ts';
 
-/** What was read about rights. */
+/** Rights that were read. */
 export interface FoundRights<Found> extends ReadRights {
   readonly found: Found;
 }

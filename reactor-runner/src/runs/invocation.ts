@@ -61,7 +61,7 @@ export async function isGenuine(
   return hashes.isBelieved(invocationStatement(invoked, metadata), signature);
 }
 
-/** Whose run it is. Applications of a tenant take turns. Sessions take those of their application. */
+/** The owner of a run. Applications of a tenant take turns. Sessions take those of their application. */
 export const holderOf = ({ tenantId, metadata }: Pick<Invocation, 'tenantId' | 'metadata'>): Holder => ({
   tenantId,
   applicationId: authorOf(metadata),

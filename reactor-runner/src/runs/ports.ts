@@ -76,7 +76,7 @@ export interface ServiceRequest {
   readonly written?: WrittenExpressions;
 }
 
-/** What code has given to be tokenized. */
+/** Data that code has given to be tokenized. */
 export interface RunOutput extends Pick<ServiceRequest, 'written'> {
   readonly payload: Json;
 }

@@ -72,7 +72,7 @@ interface Printed {
   mayHoldTokens: boolean;
 }
 
-/** What a run leaves behind besides its result, also when it fails. */
+/** The effects of a run besides its result, also when it fails. */
 interface Told {
   readonly seen: SeenTokens;
   readonly printed: Printed;

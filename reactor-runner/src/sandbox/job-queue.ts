@@ -38,7 +38,7 @@ export class JobQueue {
   /**
    * Offers the jobs that may begin until one is accepted. First nested runs in the places of the runs that wait for them, which takes
    * nothing from others. While such a one waits for a process, no other run of the tenant begins, because the time of the run that waits
-   * for it is running. The other nested runs come last, and hold back nobody: the run that waits for them has one that runs.
+   * for it is running. The other nested runs come last, and delay no other caller: the run that waits for them has one that runs.
    */
   take(accept: (job: Job, isLent: boolean) => boolean): Job | undefined {
     const heldBack = new Set<string>();
@@ -63,7 +63,7 @@ export class JobQueue {
   }
 
   /**
-   * The run has ended, so nobody waits any more for the runs that it asked for. Removes those that have not begun. Those that have begun
+   * The run has ended, so no run waits any more for the runs that it asked for. Removes those that have not begun. Those that have begun
    * have no more time than it had.
    */
   removeNestedOf({ runId, execution }: Job): Job[] {

@@ -22,7 +22,7 @@ export interface Waiter {
 
 export interface RunRequest {
   readonly tenantId: string;
-  /** Whose run it is. Callers of a tenant take turns. */
+  /** The owner of the run. Callers of a tenant take turns. */
   readonly caller?: string | undefined;
   readonly code: string;
   readonly args: Json;

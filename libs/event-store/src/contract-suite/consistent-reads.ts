@@ -4,7 +4,7 @@ import type { ReadStreamOptions } from '../port.ts';
 import { collect, newStream, texts, type Fixture } from './fixture.ts';
 import { noted } from './test-events.ts';
 
-/** What is read in less than a moment is not looked at again. */
+/** A read that takes less than a moment is not repeated. */
 const overAMoment = () => delay(60);
 
 /** Decides on the streams, by these options, with a write to one of them after the first reading. */

@@ -1,7 +1,7 @@
 import { dataHash, type Searched } from './conditions.ts';
 import type { SearchQuery } from './query.ts';
 
-/** What `valueOf` gives for the terms of a query. Negated terms are included. */
+/** The values that `valueOf` gives for the terms of a query. Negated terms are included. */
 function valuesOf(
   query: SearchQuery,
   valueOf: (term: SearchQuery) => string | undefined,
@@ -54,7 +54,7 @@ function without(
     case 'all-of':
       return { kind: query.kind, of: query.of.map((each) => without(each, isLeftOut, isNegated)) };
     case 'any-of': {
-      // What is left can still become one set of ids (`idsOf`).
+      // The other terms can still become one set of ids (`idsOf`).
       const left = query.of
         .map((each) => without(each, isLeftOut, isNegated))
         .filter((each) => each !== nothing);

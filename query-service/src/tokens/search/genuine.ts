@@ -21,7 +21,7 @@ export interface MatchDependencies {
 
 /**
  * The keyed hashes of terms that match tokens of which none proves the term: its row, and the hashes beside it, are as the vault wrote them.
- * The total counts rows that no page shows, so one match of each term is checked (ADR 20). One is enough: whoever reads the database finds
+ * The total counts rows that no page shows, so one match of each term is checked (ADR 20). One is enough: a reader of the database finds
  * the hash of its value there, and so all tokens with this value.
  * @throws AlteredRecordError for a row that was changed; ExpressionsBusyError
  */
