@@ -78,8 +78,12 @@ describe('a verification of the log', () => {
     expect(body).toMatchObject({ more_findings: 7 });
   });
 
-  it('continues only from a cursor of this log', async () => {
-    expect(await verify({ cursor: '0.0' })).toMatchObject({ checkpoints: 1 });
-    for (const cursor of ['0.1', '9.7']) await expect(verify({ cursor })).rejects.toThrow(ValidationError);
+  it('continues only from a cursor of its own answers', async () => {
+    const signature = 'A'.repeat(86);
+    const error = ValidationError.of('cursor', 'is not from an answer about this log');
+    for (const place of ['0.0', '0.1', '9.7', '1.0']) {
+      await expect(verify({ cursor: `${place}.${signature}` })).rejects.toEqual(error);
+      await expect(verify({ cursor: place })).rejects.toThrow('is not a cursor of this operation');
+    }
   });
 });

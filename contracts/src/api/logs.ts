@@ -86,7 +86,7 @@ export const verifyLogQuery = z.object({
   /** `cursor` of the previous answer. */
   cursor: z
     .string()
-    .regex(/^\d{1,18}\.\d{1,9}$/, 'is not a cursor of this operation')
+    .regex(/^\d{1,18}\.\d{1,9}\.[\w-]{86}$/, 'is not a cursor of this operation')
     .optional(),
 });
 

@@ -79,7 +79,8 @@ export const consoleExamples = {
       unsigned_events: 0,
       through: '10450',
       signed_at: at,
-      cursor: '10450.34',
+      cursor:
+        '10450.34.7dKQ0m3bTjv2Wn5c8YxLr1uEoZfHs6GaPq9iNwXkC4tRyBhVlDzJgMeSpUaQoFi2L5nT8vKx3YcWr0bEjHdGpQ',
     },
   },
   getErasureCertificate: {

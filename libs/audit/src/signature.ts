@@ -5,7 +5,7 @@ import { createPrivateKey, createPublicKey, sign, verify, type KeyObject } from 
 const privatePrefix = Buffer.from('302e020100300506032b657004220420', 'hex');
 const publicPrefix = Buffer.from('302a300506032b6570032100', 'hex');
 
-/** Signs checkpoints of a tenant's log and erasure certificates. The key lives as long as the tenant and survives rotations. */
+/** Signs checkpoints of a tenant's log, cursors of its verification and erasure certificates. The key lives as long as the tenant and survives rotations. */
 export interface Signer {
   /** Raw, base64url. */
   readonly publicKey: string;

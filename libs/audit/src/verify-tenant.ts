@@ -3,6 +3,7 @@ import type { KeyRing } from '@token-vault/crypto';
 import { parsePosition, startPosition, type EventStore, type StoredEvent } from '@token-vault/event-store';
 import { checkpointOf, isSignedBy } from './checkpoint.ts';
 import { compareStretch, gapAtEndOf, gapOf, type Finding } from './compare.ts';
+import { readCursor, signCursor, UnknownCursorError, type VerifiedTo } from './cursor.ts';
 import { Findings } from './findings.ts';
 import { findOutside } from './misplaced.ts';
 import { parseJson } from './parse-json.ts';
@@ -20,12 +21,6 @@ import {
 } from './stretch.ts';
 import { tenantOf } from './tenant-of.ts';
 
-/** The end of a part of a verification: a position of the log, and the revision of the tenant's last checkpoint before it (-1: none). */
-export interface VerifiedTo {
-  readonly position: string;
-  readonly revision: number;
-}
-
 export interface TenantAuditOptions {
   readonly store: Pick<
     EventStore,
@@ -34,8 +29,8 @@ export interface TenantAuditOptions {
   readonly keyRing: Pick<KeyRing, 'hashes'>;
   readonly checkSignatures: CheckSignatures;
   readonly tenantId: string;
-  /** The end of the previous part. Without it, the verification begins at the start of the log. */
-  readonly after?: VerifiedTo | undefined;
+  /** `cursor` of the report of the previous part. Without it, the verification begins at the start of the log. */
+  readonly cursor?: string | undefined;
   /** The verification ends with the first checkpoint that covers a later event of the tenant. */
   readonly until?: Date | undefined;
   /** The approximate number of events of the log that are read: the last stretch of a checkpoint is always read completely. */
@@ -55,13 +50,8 @@ export interface TenantAuditReport {
   readonly through: string;
   /** The time at which the last verified checkpoint was signed. Undefined when this part verified no checkpoint. */
   readonly signedAt: string | undefined;
-  /** The place where the next part begins. Undefined when the verification is complete. */
-  readonly next: VerifiedTo | undefined;
-}
-
-/** No part of a verification of this tenant has ended at the given `after`. */
-export class UnknownVerifiedToError extends Error {
-  readonly code = 'unknown_verified_to';
+  /** Names the place where the next part begins. Undefined when the verification is complete. */
+  readonly cursor: string | undefined;
 }
 
 /** An event of a request that began before `until` may be stored after `until`, by at most this time. */
@@ -71,6 +61,12 @@ const occurredAt = ({ metadata }: StoredEvent): string | undefined => {
   const { occurred_at: at } = (parseJson(metadata) ?? {}) as { readonly occurred_at?: unknown };
   return typeof at === 'string' ? at : undefined;
 };
+
+/** Where a part begins. */
+interface Start {
+  readonly progress: ChainProgress;
+  readonly position: string;
+}
 
 /** One part of a pass over the chain of one tenant. Events of other tenants are skipped and not reported. */
 class TenantVerifier {
@@ -91,13 +87,13 @@ class TenantVerifier {
   #covered: Covered[] = [];
   readonly signatures: ReadSignatures;
 
-  constructor(options: TenantAuditOptions, publicKey: string, progress: ChainProgress) {
-    const { store, tenantId, after, checkSignatures } = options;
+  constructor(options: TenantAuditOptions, publicKey: string, { progress, position }: Start) {
+    const { store, tenantId, checkSignatures } = options;
     this.#options = options;
     this.signatures = new ReadSignatures(checkSignatures);
     this.#publicKey = publicKey;
     this.#progress = progress;
-    this.#position = BigInt(after?.position ?? startPosition);
+    this.#position = BigInt(position);
     const from = { from: progress.revision + 1 };
     this.#signed = store.readStoredStream(streams.audit(tenantId), from)[Symbol.asyncIterator]();
   }
@@ -240,48 +236,57 @@ class TenantVerifier {
   }
 }
 
-/** @throws UnknownVerifiedToError */
-async function progressAt(
-  { store, tenantId, after }: TenantAuditOptions,
-  publicKey: string,
-): Promise<ChainProgress> {
+/** @throws UnknownCursorError */
+async function startAt({ store, tenantId, cursor }: TenantAuditOptions, publicKey: string): Promise<Start> {
   const progress = startOfProgress(tenantId);
-  if (after === undefined || after.revision < 0) return progress;
-  const only = { from: after.revision, maxCount: 1 };
-  for await (const row of store.readStoredStream(streams.audit(tenantId), only)) {
+  if (cursor === undefined) return { progress, position: startPosition };
+  const { position, revision } = readCursor(publicKey, cursor);
+  if (revision < 0) return { progress, position };
+  for await (const row of store.readStoredStream(streams.audit(tenantId), { from: revision, maxCount: 1 })) {
     const checkpoint = checkpointOf(row);
-    if (row.revision !== after.revision || !checkpoint || !isSignedBy(checkpoint, publicKey)) break;
-    if (BigInt(checkpoint.through) > BigInt(after.position)) break;
+    if (row.revision !== revision || !checkpoint || !isSignedBy(checkpoint, publicKey)) break;
+    if (BigInt(checkpoint.through) > BigInt(position)) break;
     moveTo(progress, checkpoint, row.revision);
-    return progress;
+    return { progress, position };
   }
-  throw new UnknownVerifiedToError('no verification of this tenant has ended there');
+  // The checkpoint was there when the cursor was signed: the database is an older backup, or was altered since.
+  throw new UnknownCursorError();
 }
 
 /**
  * Computes the chain of one tenant again and compares it with the tenant's signed checkpoints, as `verifyAudit` does for all tenants, but in
  * parts of bounded length. Reads only.
- * @throws UnknownVerifiedToError
+ * @throws UnknownCursorError
  * @throws TenantKeysMissingError when the tenant is deleted
  */
 export async function verifyTenantAudit(options: TenantAuditOptions): Promise<TenantAuditReport> {
-  const { store, keyRing, tenantId, after } = options;
+  const { store, keyRing, tenantId, cursor } = options;
   const head = await store.head();
-  const { publicKey } = await signerOf(keyRing, tenantId);
-  const verifier = new TenantVerifier(options, publicKey, await progressAt(options, publicKey));
-  const from = parsePosition(after?.position ?? startPosition);
+  const signer = await signerOf(keyRing, tenantId);
+  const start = await startAt(options, signer.publicKey);
+  const verifier = new TenantVerifier(options, signer.publicKey, start);
   try {
     await verifier.advance();
-    const isCut = await readUntilCut(verifier, store.readStored(from, { until: head }));
+    const log = store.readStored(parsePosition(start.position), { until: head });
+    const isCut = await readUntilCut(verifier, log);
     if (!isCut) await verifier.end(BigInt(head));
     await verifier.checkSignatures();
-    if (after === undefined) await verifier.findOutside();
+    if (cursor === undefined) await verifier.findOutside();
   } finally {
     await verifier.close();
   }
   const { events, checkpoints, unsigned, through, signedAt, next } = verifier;
   const { kept: findings, more: moreFindings } = verifier.findings;
-  return { findings, moreFindings, events, checkpoints, unsigned, through, signedAt, next };
+  return {
+    findings,
+    moreFindings,
+    events,
+    checkpoints,
+    unsigned,
+    through,
+    signedAt,
+    cursor: next && signCursor(signer, next),
+  };
 }
 
 async function readUntilCut(

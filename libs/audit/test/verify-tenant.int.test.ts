@@ -1,11 +1,12 @@
 import { streams } from '@token-vault/contracts';
 import type { StoredEvent } from '@token-vault/event-store';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { UnknownCursorError } from '../src/cursor.ts';
 import { countFindings } from '../src/findings.ts';
 import { sealLog } from '../src/sealer.ts';
 import type { CheckSignatures } from '../src/signatures.ts';
 import { verifyAudit } from '../src/verify.ts';
-import { UnknownVerifiedToError, verifyTenantAudit, type VerifiedTo } from '../src/verify-tenant.ts';
+import { verifyTenantAudit } from '../src/verify-tenant.ts';
 import { openAuditLog, updateOf, type AuditLog, type LogKind } from './audit-log.ts';
 
 const [own, other] = [
@@ -39,13 +40,13 @@ describe.each<LogKind>(['Postgres', 'EventStoreDB'])('the log of one tenant in %
   beforeEach(() => log.rewrite(whole));
   afterAll(() => log.end());
 
-  const part = (after?: VerifiedTo, mostEvents = 1, until?: Date) =>
-    verifyTenantAudit({ ...log, tenantId: own, after, mostEvents, until });
+  const part = (cursor?: string, mostEvents = 1, until?: Date) =>
+    verifyTenantAudit({ ...log, tenantId: own, cursor, mostEvents, until });
 
   /** Verifies in the shortest possible parts. */
   async function inParts() {
     const parts = [await part()];
-    for (let next = parts[0]?.next; next; next = parts.at(-1)?.next) parts.push(await part(next));
+    for (let next = parts[0]?.cursor; next; next = parts.at(-1)?.cursor) parts.push(await part(next));
     return parts;
   }
 
@@ -109,7 +110,7 @@ describe.each<LogKind>(['Postgres', 'EventStoreDB'])('the log of one tenant in %
     expect(new Set(parts.flatMap(({ findings }) => findings.map(at)))).toEqual(new Set(before));
     const once = await part(undefined, 1_000);
     expect(new Set(once.findings.map(at))).toEqual(new Set(wanted.map(at)));
-    expect(once.next).toBeUndefined();
+    expect(once.cursor).toBeUndefined();
     expect(once.events).toBe(parts.reduce((sum, { events }) => sum + events, 0));
     expect(JSON.stringify(parts)).not.toContain(other);
   });
@@ -127,9 +128,9 @@ describe.each<LogKind>(['Postgres', 'EventStoreDB'])('the log of one tenant in %
   });
 
   it('is verified up to a time, with the whole stretch around it', async () => {
-    expect(await part(undefined, 1_000, day(1))).toMatchObject({ events: 5, unsigned: 0, next: undefined });
+    expect(await part(undefined, 1_000, day(1))).toMatchObject({ events: 5, unsigned: 0, cursor: undefined });
     expect(await part(undefined, 1_000, day(5))).toMatchObject({ events: 5, unsigned: 1 });
-    expect(await part(undefined, 1_000, day(0))).toMatchObject({ events: 3, unsigned: 0, next: undefined });
+    expect(await part(undefined, 1_000, day(0))).toMatchObject({ events: 3, unsigned: 0, cursor: undefined });
   });
 
   it('that has more findings than are kept is told with their number', async () => {
@@ -146,11 +147,24 @@ describe.each<LogKind>(['Postgres', 'EventStoreDB'])('the log of one tenant in %
     expect(countFindings(ofAll)).toBe(13_000 + (await verifyAudit(log)).findings.length);
   });
 
-  it('is not verified from a cursor that no verification gave', async () => {
-    const position = whole[5]?.position ?? '';
-    await expect(part({ position, revision: 7 })).rejects.toThrow(UnknownVerifiedToError);
-    await expect(part({ position: whole[0]?.position ?? '', revision: 0 })).rejects.toThrow(
-      UnknownVerifiedToError,
+  it('is verified from the cursors of its own verification alone, unchanged', async () => {
+    const forged = whole.flatMap(({ position }) => [0, 1, 2].map((count) => [position, count] as const));
+    for (const cursor of (await inParts()).flatMap((each) => each.cursor ?? [])) {
+      const [position = '', count = '', signature = ''] = cursor.split('.');
+      const others = forged.filter(([at, before]) => at !== position || `${before}` !== count);
+      for (const [at, before] of [...others, ['0', 0]])
+        await expect(part(`${at}.${before}.${signature}`)).rejects.toThrow(UnknownCursorError);
+      await expect(part(`${position}.${count}`)).rejects.toThrow(UnknownCursorError);
+      const ofOther = verifyTenantAudit({ ...log, tenantId: other, cursor, mostEvents: 1 });
+      await expect(ofOther).rejects.toThrow(UnknownCursorError);
+    }
+  });
+
+  it('is not verified from a cursor whose checkpoint is not in it any more', async () => {
+    const [cursor] = (await inParts()).flatMap((each) =>
+      /^\d+\.1\./.test(each.cursor ?? '') ? each.cursor : [],
     );
+    await log.rewrite(whole.filter((_event, index) => index > 6));
+    await expect(part(cursor)).rejects.toThrow(UnknownCursorError);
   });
 });

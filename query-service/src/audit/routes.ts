@@ -1,11 +1,10 @@
 import {
   certifyErasure,
   NotErasedError,
-  UnknownVerifiedToError,
+  UnknownCursorError,
   verifyTenantAudit,
   type CheckSignatures,
   type TenantAuditOptions,
-  type VerifiedTo,
 } from '@token-vault/audit';
 import {
   ConflictError,
@@ -34,18 +33,11 @@ export interface AuditDependencies {
 /** The approximate number of events of the log that one request of a verification reads (ADR 44). */
 const mostEvents = 10_000;
 
-/** `<position>.<number of checkpoints before it>` */
-const cursorOf = ({ position, revision }: VerifiedTo): string => `${position}.${revision + 1}`;
-function verifiedTo(cursor: string | undefined): VerifiedTo | undefined {
-  const [position, count] = cursor?.split('.') ?? [];
-  return position === undefined ? undefined : { position, revision: Number(count) - 1 };
-}
-
 async function verify(options: TenantAuditOptions) {
   try {
     return await verifyTenantAudit(options);
   } catch (error) {
-    if (error instanceof UnknownVerifiedToError)
+    if (error instanceof UnknownCursorError)
       throw ValidationError.of('cursor', 'is not from an answer about this log');
     throw error;
   }
@@ -59,7 +51,7 @@ const presentPart = (report: Awaited<ReturnType<typeof verifyTenantAudit>>): Log
   unsigned_events: report.unsigned,
   through: report.through,
   signed_at: report.signedAt,
-  cursor: report.next && cursorOf(report.next),
+  cursor: report.cursor,
 });
 
 /** Operations that prove that the log is unaltered and that tokens are erased. They call the same functions as the command line. */
@@ -80,8 +72,7 @@ export function createAuditHandlers({
   return {
     async verifyLog({ query }, context) {
       const { id: tenantId } = context.principal.tenant;
-      const { cursor, end_date: until } = query;
-      const part = { tenantId, after: verifiedTo(cursor), until, mostEvents };
+      const part = { tenantId, cursor: query.cursor, until: query.end_date, mostEvents };
       const report = await verify({ store, keyRing, checkSignatures: signatureCheck(), ...part });
       await recordRead(context, 'log', []);
       return { body: presentPart(report) };
