@@ -1,4 +1,4 @@
-import { threadShares, type Turn } from '@token-vault/batching';
+import { threadShares, type Holder, type Turn } from '@token-vault/batching';
 import { DomainError, ValidationError, type Json, type RawRequest } from '@token-vault/contracts';
 import type { DetokenizedToken, RequestExpressions, TokenReferences } from '@token-vault/expressions';
 import { piecesOfBody } from './body.ts';
@@ -48,9 +48,9 @@ export interface OutgoingTemplate {
 export async function readOutgoing(
   raw: RawRequest,
   destination: URL,
-  tenantId: string,
+  holder: Holder,
 ): Promise<OutgoingTemplate> {
-  const turn = raw.body.expose().length < largeBytes ? ofSmallBody : await threadShares.begin(tenantId);
+  const turn = raw.body.expose().length < largeBytes ? ofSmallBody : await threadShares.begin(holder);
   try {
     return await readInTurn(raw, destination, turn);
   } finally {

@@ -64,9 +64,8 @@ class Proxy {
   }
 
   async invoke(raw: RawRequest, context: RequestContext): Promise<Answer> {
-    const { tenant } = context.principal;
     const destination = this.#observingRefusal(() => destinationOf(raw, context.principal));
-    const template = await readOutgoing(raw, destination, tenant.id);
+    const template = await readOutgoing(raw, destination, holderOf(context.principal));
     const requireStanding = ({ principal }: RequestContext) => void destinationOf(raw, principal);
     return this.#within({ raw, destination, template, requireStanding }, context);
   }
@@ -79,7 +78,7 @@ class Proxy {
     const requireListed = (sender: Sender) => requireAllowed(destination, sender, 'destination', proxy);
     this.#observingRefusal(() => requireListed(context.principal));
     const raw = withoutKey(given);
-    const template = await readOutgoing(raw, destination, tenant.id);
+    const template = await readOutgoing(raw, destination, holderOf(context.principal));
     const requireStanding = async ({ principal }: RequestContext) => {
       requireListed(principal);
       const { revision } = await this.#dependencies.findProxy(tenant.id, id);

@@ -39,7 +39,10 @@ async function outgoing({ query = '', headers = [], body = '', type, url = 'http
     body: secret(typeof body === 'string' ? Buffer.from(body) : body),
     signal: new AbortController().signal,
   };
-  const template = await readOutgoing(raw, new URL(url), 'tenant');
+  const template = await readOutgoing(raw, new URL(url), {
+    tenantId: 'tenant',
+    applicationId: 'application',
+  });
   return template.fill(expressions.of({}, { tenantId: 'tenant', applicationId: 'a' }), tokens);
 }
 

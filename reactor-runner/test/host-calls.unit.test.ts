@@ -19,7 +19,8 @@ async function call(tenantId: string, url: string): Promise<void> {
     return { status: 200, statusText: '', url, redirected: false, headers: [], body: new Uint8Array() };
   };
   const payload = JSON.stringify({ url, method: 'GET', headers: [] });
-  const caller = { calls: { fetch }, tenantId, signal: new AbortController().signal };
+  const holder = { tenantId, applicationId: 'only' };
+  const caller = { calls: { fetch }, holder, signal: new AbortController().signal };
   void answerHostCall(caller, { method: 'fetch', payload }, defaultSandboxLimits);
   await nextTurn();
 }

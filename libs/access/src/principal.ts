@@ -53,7 +53,7 @@ export interface Principal extends Grants {
   readonly reason?: string;
 }
 
-/** The application that holds what the caller takes of its tenant's shares (TenantShares). */
+/** The application that holds what the caller takes of its tenant's shares (TenantShares, ThreadShares). */
 export const holderOf = ({ tenant, applicationId }: Principal) => ({ tenantId: tenant.id, applicationId });
 
 /** The grants that all must allow what the caller does: its own, and for a session also those of its authorizer. */

@@ -21,6 +21,13 @@ export class FairQueue<Item> {
     this.#size += 1;
   }
 
+  /** The item goes before those of its tenant that wait. */
+  pushFirst(tenantId: string, item: Item): void {
+    this.push(tenantId, item);
+    const items = this.#waiting.get(tenantId) ?? [];
+    items.unshift(...items.splice(-1));
+  }
+
   /** Offers the oldest item of each tenant in turn until one is accepted; a tenant that was served goes to the end of the round. */
   take(accept: (tenantId: string, item: Item) => boolean): Item | undefined {
     for (const [tenantId, items] of this.#waiting) {

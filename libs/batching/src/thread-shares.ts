@@ -1,5 +1,8 @@
+import { ApplicationRests } from './application-rests.ts';
+import { FairQueue } from './fair-queue.ts';
 import { presentTenants, type PresentTenants } from './present-tenants.ts';
-import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
+import type { Holder } from './tenant-shares.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 
 /** A tenant does not pause after work that holds the thread for at most this time, including the work that follows from it. */
 const freeMs = 2;
@@ -8,17 +11,17 @@ const pieceMs = 5;
 /** The share of the thread's time that a tenant gets for its long work is one divided by this number. */
 const parts = 4;
 /**
- * A piece that cannot be interrupted delays every request that arrives meanwhile. After a piece that takes longer than this, the tenant pauses
- * for a hundred times the duration of the piece. So such pieces delay fewer than one in a hundred requests of other tenants.
+ * A piece that cannot be interrupted delays every request that arrives meanwhile. After a piece that takes longer than this, its application
+ * rests for a hundred times the duration of the piece. So such pieces delay fewer than one in a hundred requests of others.
  */
 const longMs = 15;
 const partsOfLong = 100;
 
-/** The turn of a tenant, in which it may hold the thread. */
+/** The turn of an application, in which it may hold the thread. */
 export interface Turn {
   /** Whether the piece of work has held the thread for so long that the caller should call `next`. */
   readonly isOver: boolean;
-  /** Between two pieces of work: other tenants work, as long as this tenant must pause after the piece before. */
+  /** Between two pieces of work: others work, as long as this tenant must pause after the piece before. Then its other applications have a turn. */
   next(): Promise<void>;
   end(following?: Following): void;
 }
@@ -39,17 +42,24 @@ export interface Following {
 }
 
 interface Tenant {
+  /** An application has its turn, or the tenant pauses after one. */
   isBusy: boolean;
-  readonly waiting: (() => void)[];
+  /** By application. */
+  readonly waiting: FairQueue<() => void>;
 }
 
 /**
  * Work that holds the thread for milliseconds, such as parsing 1 MiB of JSON, delays the requests of all tenants. Such work of one tenant is
- * done one after the other, and the tenant pauses after each: all its long work together gets a quarter of the thread's time, or a
- * hundredth where a single piece takes long. Tenants do not wait for each other.
+ * done one after the other, in turns of its applications, and the tenant pauses after each: all its long work together gets a quarter of the
+ * thread's time. An application whose single pieces take long gets a hundredth. Tenants do not wait for each other.
  */
 export class ThreadShares {
   readonly #tenants = new Map<string, Tenant>();
+  readonly #rests = new ApplicationRests({
+    onEnd: (tenantId) => {
+      if (this.#tenants.get(tenantId)?.isBusy === false) this.#startNext(tenantId);
+    },
+  });
   readonly #nowMs: () => number;
 
   readonly #present: Pick<PresentTenants, 'isAlone'>;
@@ -59,9 +69,9 @@ export class ThreadShares {
     this.#present = present;
   }
 
-  /** Runs `work` when it is the tenant's turn. */
-  async run<Result>(tenantId: string, work: () => Result, following?: Following): Promise<Result> {
-    const turn = await this.begin(tenantId);
+  /** Runs `work` when it is the application's turn. */
+  async run<Result>(holder: Holder, work: () => Result, following?: Following): Promise<Result> {
+    const turn = await this.begin(holder);
     try {
       return work();
     } finally {
@@ -75,16 +85,14 @@ export class ThreadShares {
    * For work that is short, but may come often, such as the requests of code. A tenant alone does not wait. Beside others, the tenant's next such work
    * waits until a quarter of a processor is enough for what follows from this one.
    */
-  async pace(tenantId: string, besideOthersMs: number): Promise<void> {
-    (await this.begin(tenantId)).end({ besideOthersMs });
+  async pace(holder: Holder, besideOthersMs: number): Promise<void> {
+    (await this.begin(holder)).end({ besideOthersMs });
   }
 
-  /** For work in pieces. Resolves when it is the tenant's turn; the caller must end the turn. */
-  async begin(tenantId: string): Promise<Turn> {
-    const tenant = this.#tenants.get(tenantId) ?? { isBusy: false, waiting: [] };
-    this.#tenants.set(tenantId, tenant);
-    if (tenant.isBusy) await new Promise<void>((resolve) => tenant.waiting.push(resolve));
-    tenant.isBusy = true;
+  /** For work in pieces. Resolves when it is the application's turn; the caller must end the turn. */
+  async begin(holder: Holder): Promise<Turn> {
+    const { tenantId } = holder;
+    await this.#enter(holder, 'push');
     let begunMs = this.#nowMs();
     const heldMs = () => this.#nowMs() - begunMs;
     return {
@@ -92,11 +100,25 @@ export class ThreadShares {
         return heldMs() > pieceMs;
       },
       next: async () => {
-        await pause(heldMs() * (parts - 1));
+        this.#pause(tenantId, heldMs() * (parts - 1));
+        await this.#enter(holder, 'pushFirst');
         begunMs = this.#nowMs();
       },
-      end: (following = {}) => this.#end(tenantId, tenant, this.#pauseMs(tenantId, heldMs(), following)),
+      end: (following = {}) => {
+        const ms = heldMs();
+        if (following.isOnePiece && ms > longMs) this.#rests.rest(holder, ms * partsOfLong);
+        this.#pause(tenantId, this.#pauseMs(tenantId, ms, following));
+      },
     };
+  }
+
+  async #enter(holder: Holder, push: 'push' | 'pushFirst'): Promise<void> {
+    const { tenantId, applicationId } = holder;
+    const tenant = this.#tenants.get(tenantId) ?? { isBusy: false, waiting: new FairQueue() };
+    this.#tenants.set(tenantId, tenant);
+    if (tenant.isBusy || this.#rests.isResting(holder))
+      await new Promise<void>((resolve) => tenant.waiting[push](applicationId, resolve));
+    else tenant.isBusy = true;
   }
 
   #pauseMs(tenantId: string, heldMs: number, following: Following): number {
@@ -105,14 +127,18 @@ export class ThreadShares {
     return pauseMs(heldMs, following) + (isBeside ? besideOthersMs * parts : 0);
   }
 
-  #end(tenantId: string, tenant: Tenant, pauseMs: number): void {
-    const goOn = () => {
-      const next = tenant.waiting.shift();
-      if (next) next();
-      else this.#tenants.delete(tenantId);
-    };
-    if (pauseMs === 0) goOn();
-    else setTimeout(goOn, pauseMs).unref();
+  #pause(tenantId: string, ms: number): void {
+    if (ms === 0) this.#startNext(tenantId);
+    else setTimeout(() => this.#startNext(tenantId), ms).unref();
+  }
+
+  #startNext(tenantId: string): void {
+    const tenant = this.#tenants.get(tenantId);
+    if (!tenant) return;
+    const start = tenant.waiting.take((applicationId) => !this.#rests.isResting({ tenantId, applicationId }));
+    tenant.isBusy = start !== undefined;
+    if (start) start();
+    else if (tenant.waiting.size === 0) this.#tenants.delete(tenantId);
   }
 }
 
@@ -122,8 +148,7 @@ function threadMs(): number {
   return (user + system) / 1_000;
 }
 
-function pauseMs(heldMs: number, { timesAsLong = 1, ms = 0, isOnePiece }: Following): number {
-  if (isOnePiece && heldMs > longMs) return heldMs * partsOfLong;
+function pauseMs(heldMs: number, { timesAsLong = 1, ms = 0 }: Following): number {
   const allMs = heldMs * timesAsLong + ms;
   return allMs <= freeMs ? 0 : allMs * parts - heldMs;
 }

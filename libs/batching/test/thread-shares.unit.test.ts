@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { PresentTenants, ThreadShares, type Following } from '../src/index.ts';
+import { PresentTenants, ThreadShares, type Following, type Holder } from '../src/index.ts';
 
 let nowMs: number;
 let shares: ThreadShares;
@@ -17,8 +17,14 @@ beforeEach(() => {
 });
 afterEach(() => vi.useRealTimers());
 
+/** By name: the tenant, and after a dot the application. */
+function holderOf(name: string): Holder {
+  const [tenantId = '', applicationId = 'only'] = name.split('.');
+  return { tenantId, applicationId };
+}
+
 async function bring(
-  tenantId: string,
+  holder: string,
   name: string,
   { takesMs = 0, ...following }: Following & { readonly takesMs?: number } = {},
 ): Promise<void> {
@@ -26,7 +32,7 @@ async function bring(
     done.push(name);
     nowMs += takesMs;
   };
-  void shares.run(tenantId, work, following);
+  void shares.run(holderOf(holder), work, following);
   await nextTurn();
 }
 
@@ -65,7 +71,7 @@ describe('long work of one tenant', () => {
   });
 
   it('gets a quarter where it was in pieces, which others may have worked between', async () => {
-    const turn = await shares.begin('a');
+    const turn = await shares.begin(holderOf('a'));
     nowMs += 20;
     turn.end();
     await bring('a', 'next');
@@ -97,7 +103,7 @@ describe('long work of one tenant', () => {
   });
 
   it('continues after work that failed', async () => {
-    const failing = shares.run('a', () => {
+    const failing = shares.run(holderOf('a'), () => {
       nowMs += 10;
       throw new Error('not JSON');
     });
@@ -105,6 +111,62 @@ describe('long work of one tenant', () => {
     await bring('a', 'next');
     await vi.advanceTimersByTimeAsync(30);
     expect(done).toEqual(['next']);
+  });
+});
+
+describe('long work of several applications of a tenant', () => {
+  it('is done in their turns, for any number of waiting pieces of one', async () => {
+    for (const name of ['1', '2', '3']) await bring('a.x', name, { takesMs: 10 });
+    await bring('a.y', 'other', { takesMs: 10 });
+    await bring('a.y', 'last');
+    await vi.advanceTimersByTimeAsync(4 * 30);
+    expect(done).toEqual(['1', '2', 'other', '3', 'last']);
+  });
+
+  it('gets a quarter of the time together', async () => {
+    await bring('a.x', 'first', { takesMs: 10 });
+    await bring('a.y', 'other');
+    await vi.advanceTimersByTimeAsync(29);
+    expect(done).toEqual(['first']);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(done).toEqual(['first', 'other']);
+  });
+
+  it('waits no longer than for its share beside an application whose single pieces take long', async () => {
+    await bring('a.x', 'first', { takesMs: 20 });
+    await bring('a.x', 'second', { takesMs: 20 });
+    await bring('a.y', 'other');
+    await vi.advanceTimersByTimeAsync(59);
+    expect(done).toEqual(['first']);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(done).toEqual(['first', 'other']);
+    await vi.advanceTimersByTimeAsync(1_939);
+    await bring('a.y', 'again');
+    expect(done).toEqual(['first', 'other', 'again']);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(done).toEqual(['first', 'other', 'again', 'second']);
+  });
+
+  it('gets a hundredth of the time together where single pieces take long, for any number of applications', async () => {
+    const applications = Array.from({ length: 40 }, (_, index) => `a.${index}`);
+    for (const each of applications) await bring(each, each, { takesMs: 20 });
+    await vi.advanceTimersByTimeAsync(20_000);
+    // One in two seconds, and one before the others of the tenant wait.
+    expect(done).toHaveLength(11);
+  });
+
+  it('has turns between the pieces of another one, which then goes on before its own other work', async () => {
+    const turn = await shares.begin(holderOf('a.x'));
+    await bring('a.y', 'other');
+    await bring('a.x', 'later');
+    nowMs += 10;
+    const next = turn.next().then(() => done.push('next piece'));
+    await vi.advanceTimersByTimeAsync(30);
+    await next;
+    expect(done).toEqual(['other', 'next piece']);
+    turn.end();
+    await nextTurn();
+    expect(done).toEqual(['other', 'next piece', 'later']);
   });
 });
 
@@ -140,8 +202,8 @@ describe('work that follows elsewhere', () => {
 });
 
 describe('short work that comes often', () => {
-  const paced = async (tenantId: string, name: string) => {
-    void shares.pace(tenantId, 0.5).then(() => done.push(name));
+  const paced = async (holder: string, name: string) => {
+    void shares.pace(holderOf(holder), 0.5).then(() => done.push(name));
     await nextTurn();
   };
 

@@ -1,4 +1,4 @@
-import { threadShares, type ThreadShares } from '@token-vault/batching';
+import { threadShares, type Holder, type ThreadShares } from '@token-vault/batching';
 import type { ServerResponse } from 'node:http';
 
 /** Smaller bodies do not wait for a turn: parsing them takes less than a millisecond. */
@@ -10,7 +10,7 @@ const bytesOfFollowingMs = 64 * 1024;
  * 69 ms for 500 KB that replace the data of a token.
  */
 const bytesOfMs = 8 * 1024;
-/** Maximum bytes of one tenant's large bodies that are parsed at a time. A single body is always accepted, whatever its size. */
+/** Maximum bytes of one application's large bodies that are parsed at a time. A single body is always accepted, whatever its size. */
 const bytesAtOnce = 1024 * 1024;
 /** A body whose answer takes longer waits for other work, such as a run of a reactor, and is not counted any more. */
 const workedAtMs = 1_000;
@@ -20,57 +20,58 @@ interface Waiting {
   readonly start: () => void;
 }
 
-interface Tenant {
+interface Application {
   bytes: number;
   readonly waiting: Waiting[];
 }
 
 /**
  * Parsing a body of 1 MiB may take about 50 ms of the thread that serves all requests: eight at once would block the others for almost half
- * a second. So the large bodies of one tenant are parsed one after the other, within the tenant's share of the thread, and wait for the
- * answers of those before them. Bodies of different tenants do not wait for each other. The bytes that a tenant may hold limit the number
- * of waiting bodies (in-flight.ts).
+ * a second. So the large bodies of one tenant are parsed one after the other, within the tenant's share of the thread, which takes turns by application, and
+ * those of one application wait for the answers of those before them. Bodies of different tenants do not wait for each other. The bytes that an
+ * application may hold limit the number of waiting bodies (in-flight.ts).
  */
 export class BodyTurns {
-  readonly #tenants = new Map<string, Tenant>();
+  readonly #applications = new Map<string, Application>();
   readonly #shares: Pick<ThreadShares, 'run'>;
 
   constructor(shares: Pick<ThreadShares, 'run'> = threadShares) {
     this.#shares = shares;
   }
 
-  /** Runs `parse` when it is the tenant's turn. The body counts until its answer is done. */
+  /** Runs `parse` when it is the application's turn. The body counts until its answer is done. */
   async take<Result>(
-    { tenantId, size, response }: { tenantId: string; size: number; response: ServerResponse },
+    { holder, size, response }: { holder: Holder; size: number; response: ServerResponse },
     parse: () => Result,
   ): Promise<Result> {
     if (size < largeBytes) return parse();
-    const tenant = this.#tenants.get(tenantId) ?? { bytes: 0, waiting: [] };
-    this.#tenants.set(tenantId, tenant);
+    const key = `${holder.tenantId} ${holder.applicationId}`;
+    const application = this.#applications.get(key) ?? { bytes: 0, waiting: [] };
+    this.#applications.set(key, application);
     await new Promise<void>((resolve) => {
-      tenant.waiting.push({ size, start: resolve });
-      this.#startNext(tenantId, tenant);
+      application.waiting.push({ size, start: resolve });
+      this.#startNext(key, application);
     });
     const leave = () => {
       clearTimeout(timer);
       response.off('close', leave);
-      tenant.bytes -= size;
-      this.#startNext(tenantId, tenant);
+      application.bytes -= size;
+      this.#startNext(key, application);
     };
     const timer = setTimeout(leave, response.destroyed ? 0 : workedAtMs).unref();
     response.once('close', leave);
     const following = { ms: size / bytesOfFollowingMs, besideOthersMs: size / bytesOfMs };
-    return this.#shares.run(tenantId, parse, following);
+    return this.#shares.run(holder, parse, following);
   }
 
-  #startNext(tenantId: string, tenant: Tenant): void {
-    for (let next = tenant.waiting[0]; next; next = tenant.waiting[0]) {
-      if (tenant.bytes > 0 && tenant.bytes + next.size > bytesAtOnce) return;
-      tenant.waiting.shift();
-      tenant.bytes += next.size;
+  #startNext(key: string, application: Application): void {
+    for (let next = application.waiting[0]; next; next = application.waiting[0]) {
+      if (application.bytes > 0 && application.bytes + next.size > bytesAtOnce) return;
+      application.waiting.shift();
+      application.bytes += next.size;
       next.start();
     }
-    if (tenant.bytes === 0) this.#tenants.delete(tenantId);
+    if (application.bytes === 0) this.#applications.delete(key);
   }
 }
 

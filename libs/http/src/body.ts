@@ -1,3 +1,4 @@
+import type { Holder } from '@token-vault/batching';
 import { DomainError, secret, UnavailableError, ValidationError, type Secret } from '@token-vault/contracts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { bodyTurns } from './body-turns.ts';
@@ -29,7 +30,7 @@ export class RequestAbortedError extends Error {
 export async function readBody(
   request: IncomingMessage,
   response: ServerResponse,
-  tenantId: string,
+  holder: Holder,
   begin: () => Promise<void>,
 ): Promise<Secret<unknown>> {
   const {
@@ -46,7 +47,7 @@ export async function readBody(
   const bytes = await collectBody(request, response);
   await begin();
   if (bytes.length === 0) return secret(undefined);
-  return bodyTurns.take({ tenantId, size: bytes.length, response }, () => {
+  return bodyTurns.take({ holder, size: bytes.length, response }, () => {
     // The client may have disconnected while the body waited for its turn.
     if (response.destroyed) throw new RequestAbortedError('the client disconnected');
     return parseBody(bytes);

@@ -7,6 +7,9 @@ const keptMs = 1_000;
 /** The time that one answer takes of the thread: it includes reading the request and writing a hundred kilobytes or more. */
 const answerMs = 3;
 
+/** All of them together count as one application. */
+const scrapers = { tenantId: 'scrapers', applicationId: 'scrapers' };
+
 interface MetricsOptions {
   readonly shares?: Pick<ThreadShares, 'begin'>;
   /** Monotonic milliseconds. */
@@ -32,7 +35,7 @@ export function mountMetrics(
     return bytes;
   }
   app.get('/metrics', async (request, response) => {
-    const turn = await shares.begin('scrapers');
+    const turn = await shares.begin(scrapers);
     // A client that has disconnected uses nothing of the share, so the other clients do not wait for it.
     if (request.socket.destroyed) return turn.end();
     const bytes = metrics();

@@ -156,7 +156,7 @@ function toOperationRequest(call: OperationCall, callers: HttpCallers, turn: Tur
     query: operation.isRaw ? {} : request.query,
     readRaw: () => readRaw(call, () => turn.begin(holder)),
     // A request whose body arrives slowly holds no place meanwhile.
-    readBody: () => readBody(request, response, holder.tenantId, () => turn.begin(holder)),
+    readBody: () => readBody(request, response, holder, () => turn.begin(holder)),
     onWaiting: () => turn.end(),
     outOfTurn: (wait) => turn.outOfTurn(wait),
     onInvoked: (invocationId) => nameInvocation(response, invocationId),

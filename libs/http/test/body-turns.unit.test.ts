@@ -28,10 +28,10 @@ const settle = () => new Promise((resolve) => setImmediate(resolve));
 async function bring(
   tenantId: string,
   name: string,
-  { size = large, takesMs = 0 } = {},
+  { size = large, takesMs = 0, applicationId = 'only' } = {},
 ): Promise<() => void> {
   const response = new ServerResponse(new IncomingMessage(new Socket()));
-  void turns.take({ tenantId, size, response }, () => {
+  void turns.take({ holder: { tenantId, applicationId }, size, response }, () => {
     parsed.push(name);
     now += takesMs;
   });
@@ -92,6 +92,14 @@ describe('large bodies of one tenant', () => {
     await bring('b', 'other');
     await bring('a', 'small', { size: 1_000 });
     expect(parsed).toEqual(['slow', 'other', 'small']);
+  });
+
+  it('do not make those of another application wait for their answers, or for their rests', async () => {
+    for (const name of ['first', 'second', 'third']) await bring('a', name, { takesMs: 20 });
+    await bring('a', 'other', { applicationId: 'other' });
+    // The share of the thread for 20 ms, and for what follows.
+    await vi.advanceTimersByTimeAsync(60 + pauseMs);
+    expect(parsed).toEqual(['first', 'other']);
   });
 
   it('are accepted alone at any size, and when the client has disconnected meanwhile', async () => {

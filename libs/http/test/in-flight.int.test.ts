@@ -1,4 +1,4 @@
-import { ThreadShares, type Turn } from '@token-vault/batching';
+import { ThreadShares, type Holder, type Turn } from '@token-vault/batching';
 import { waitUntil } from '@token-vault/test-support';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -63,9 +63,9 @@ describe('an answer', () => {
 
 describe('the metrics', () => {
   /** The scrapes that wait for their turn. */
-  let waiting: { readonly share: string; readonly start: () => void }[];
+  let waiting: { readonly share: Holder; readonly start: () => void }[];
   const shares = {
-    begin: (share: string) =>
+    begin: (share: Holder) =>
       new Promise<Turn>((resolve) => waiting.push({ share, start: () => resolve(anyTurn) })),
   };
   const anyTurn: Turn = { isOver: false, next: () => Promise.resolve(), end: () => undefined };
@@ -141,7 +141,7 @@ describe('the metrics', () => {
         return { isOver: false, next: () => turn.next(), end };
       },
     });
-    const first = await real.begin('scrapers');
+    const first = await real.begin({ tenantId: 'scrapers', applicationId: 'scrapers' });
     const leaving = [await ask('/metrics'), await ask('/metrics'), await ask('/metrics')];
     await waitUntil(() => begun === 3);
     for (const socket of leaving) socket.destroy();

@@ -1,5 +1,5 @@
 import { answerHostCall, describeCallFailure } from './host-calls.ts';
-import type { Job } from './job.ts';
+import { holderOf, type Job } from './job.ts';
 import type { SandboxLimits } from './limits.ts';
 import type { ChildOutcome, FromChild } from './messages.ts';
 import { emptyConsole } from './outcome.ts';
@@ -138,7 +138,7 @@ export class Execution {
       };
       if (!this.#settled) this.#child.answer({ run: this.job.number, call, ok, payload: text }, onOut);
     };
-    const caller = { calls: hostCalls, tenantId: this.job.tenantId, signal: abort.signal };
+    const caller = { calls: hostCalls, holder: holderOf(this.job), signal: abort.signal };
     answerHostCall(caller, message, this.#limits).then(
       (text) => respond(true, text),
       (error: unknown) => respond(false, describeCallFailure(error)),

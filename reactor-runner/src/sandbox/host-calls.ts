@@ -1,4 +1,4 @@
-import { ThreadShares } from '@token-vault/batching';
+import { ThreadShares, type Holder } from '@token-vault/batching';
 import type { Json } from '@token-vault/contracts';
 import { EgressError } from '@token-vault/egress';
 import type { EgressRequest, EgressResponse } from '@token-vault/egress';
@@ -22,14 +22,14 @@ const callShares = new ThreadShares();
 export async function answerHostCall(
   {
     calls,
-    tenantId,
+    holder,
     signal,
-  }: { readonly calls: HostCalls; readonly tenantId: string; readonly signal: AbortSignal },
+  }: { readonly calls: HostCalls; readonly holder: Holder; readonly signal: AbortSignal },
   { method, payload, body }: Pick<Extract<FromChild, { type: 'call' }>, 'body' | 'method' | 'payload'>,
   limits: SandboxLimits,
 ): Promise<string> {
   const bounds = { depth: limits.jsonDepth, nodes: limits.jsonNodes };
-  await callShares.pace(tenantId, callMs);
+  await callShares.pace(holder, callMs);
   if (method === 'fetch') {
     const request = decodeRequest(parseChecked(payload, bounds));
     const whole = { ...request, ...(body === undefined ? {} : { body }), signal };
@@ -40,7 +40,7 @@ export async function answerHostCall(
     throw new EgressError('unsupported', 'There is no such host call');
   const text = (body ?? '').toString();
   return JSON.stringify(
-    await calls.svc(name, await parseInTurn(tenantId, text.length, () => parseChecked(text, bounds))),
+    await calls.svc(name, await parseInTurn(holder, text.length, () => parseChecked(text, bounds))),
   );
 }
 

@@ -1,3 +1,4 @@
+import type { Holder } from '@token-vault/batching';
 import type { Json } from '@token-vault/contracts';
 import type { EgressFetch } from '@token-vault/egress';
 import type { ChildOutcome } from './messages.ts';
@@ -38,6 +39,12 @@ export interface RunRequest {
   /** Aborting removes the run from the queue or kills it. Its outcome is `killed`. */
   readonly signal?: AbortSignal;
 }
+
+/** In queues and shares of a tenant each caller counts as an application, and so do the checks of code together. */
+export const holderOf = ({ tenantId, caller = '' }: Pick<RunRequest, 'tenantId' | 'caller'>): Holder => ({
+  tenantId,
+  applicationId: caller,
+});
 
 /** A run, or the check of some code, in the pool. */
 export interface Job {

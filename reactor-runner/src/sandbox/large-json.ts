@@ -1,4 +1,4 @@
-import { threadShares } from '@token-vault/batching';
+import { threadShares, type Holder } from '@token-vault/batching';
 
 /** Parsing shorter texts takes less than a millisecond. */
 const largeChars = 16 * 1024;
@@ -11,11 +11,11 @@ const charsOfMs = 5 * 1024;
 
 /** Parses a text of guest code within the share of the thread that its tenant has. @throws the error of `parse` */
 export async function parseInTurn<Result>(
-  tenantId: string,
+  holder: Holder,
   chars: number,
   parse: () => Result,
 ): Promise<Result> {
   return chars < largeChars
     ? parse()
-    : threadShares.run(tenantId, parse, { timesAsLong, besideOthersMs: chars / charsOfMs });
+    : threadShares.run(holder, parse, { timesAsLong, besideOthersMs: chars / charsOfMs });
 }

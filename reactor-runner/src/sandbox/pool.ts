@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { sandboxBundle } from './bundle.ts';
 import { JobQueue } from './job-queue.ts';
-import type { Job, RunRequest } from './job.ts';
+import { holderOf, type Job, type RunRequest } from './job.ts';
 import { defaultSandboxLimits } from './limits.ts';
 import type { SandboxLimits } from './limits.ts';
 import type { ChildOutcome } from './messages.ts';
@@ -107,7 +107,7 @@ class Pool implements SandboxPool {
       return { kind: 'limit-exceeded', limit: 'argument size', console: emptyConsole };
     const outcome = await this.#submit({ ...parts, caller, input, purpose: 'run' }, signal);
     const chars = 'text' in outcome ? outcome.text.length : 0;
-    return parseInTurn(request.tenantId, chars, () => readRunOutcome(outcome, this.#limits));
+    return parseInTurn(holderOf(request), chars, () => readRunOutcome(outcome, this.#limits));
   }
 
   async compile({ tenantId, code }: CompileRequest): Promise<CompileOutcome> {
