@@ -53,6 +53,20 @@ describe('the queue of jobs', () => {
     expect(Array.from({ length: 3 }, () => queue.take(() => true))).toEqual([first, other, second]);
   });
 
+  it('has room for other callers beside those of one that has filled half of what they leave', () => {
+    const queue = new JobQueue(noProcess, places, { maxQueued: 5, maxQueuedPerTenant: 4 });
+    const mayWait = () =>
+      [jobOf('app'), jobOf('other app'), jobOf('app', 'outer')].map((job) => queue.mayWait(job));
+    for (const caller of ['app', 'app']) queue.push(jobOf(caller));
+    expect(mayWait()).toEqual([false, true, true]);
+    for (const caller of ['app', 'app']) queue.push(jobOf(caller, 'outer'));
+    expect(mayWait()).toEqual([false, true, true]);
+    queue.push(jobOf('other app'));
+    expect(mayWait()).toEqual([false, false, false]);
+    queue.clear();
+    expect(mayWait()).toEqual([true, true, true]);
+  });
+
   it('forgets the nested runs of a run that has ended, also those that come later', () => {
     const queue = new JobQueue(noProcess, places);
     const outer = { ...jobOf('app'), execution: { kill: () => undefined, awaitsRun: true } };

@@ -163,11 +163,12 @@ describe('the pool', () => {
     expect(await test.run(trivial)).toMatchObject({ kind: 'succeeded' });
   });
 
-  it('refuses runs beyond the length of its queue', async () => {
+  it('refuses runs beyond the length of its queue, and those of other callers find room beside them', async () => {
     const test = await pool({ maxChildren: 1, maxQueuedPerTenant: 2 });
     const all = Array.from({ length: 6 }, () =>
-      test.run(handler('await new Promise((r) => setTimeout(r, 50)); return {};')),
+      test.run(handler('await new Promise((r) => setTimeout(r, 50)); return {};'), { caller: 'mallory' }),
     );
+    expect(await test.run(trivial, { caller: 'alice' })).toMatchObject({ kind: 'succeeded' });
     const kinds = (await Promise.all(all)).map(({ kind }) => kind);
     expect(kinds.filter((kind) => kind === 'overloaded').length).toBeGreaterThan(0);
     expect(kinds.filter((kind) => kind === 'succeeded').length).toBeGreaterThan(0);

@@ -22,14 +22,11 @@ export interface WaitingForPlace {
   giveUp(error: Error): void;
 }
 
-interface Waiting {
-  readonly start: () => void;
-}
-
 /** A limited number of places, which tenants take in turns, and applications in the turns of their tenant. A caller that takes a place returns it by `leave`. */
 export class FairPlaces {
   readonly #options: FairPlacesOptions;
-  readonly #waiting: TenantQueue<Waiting>;
+  /** Each item begins the work of a caller. */
+  readonly #waiting: TenantQueue<() => void>;
   readonly #taken = new Map<string, number>();
   #total = 0;
 
@@ -59,13 +56,16 @@ export class FairPlaces {
     }
     if (!this.#waiting.mayWait(holder) || this.#waiting.size >= maxWaiting) throw refuse();
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const waiting = { start: resolve };
-    this.#waiting.push(holder, waiting);
+    const start = () => {
+      this.#take(tenantId);
+      resolve();
+    };
+    this.#waiting.push(holder, start);
     this.startWaiting();
     return {
       begun: promise,
       giveUp: (error) => {
-        if (this.#waiting.remove(holder, waiting)) reject(error);
+        if (this.#waiting.remove(holder, start)) reject(error);
       },
     };
   }
@@ -81,9 +81,9 @@ export class FairPlaces {
   /** Starts callers that now may have a place. Call it when `placesOf` may give more places than before. */
   startWaiting(): void {
     while (this.#total < this.#options.places) {
-      const next = this.#waiting.take((tenantId) => this.#mayTake(tenantId) && this.#take(tenantId));
-      if (!next) return;
-      next.start();
+      const start = this.#waiting.take((tenantId) => this.#mayTake(tenantId));
+      if (!start) return;
+      start();
     }
   }
 
@@ -95,9 +95,8 @@ export class FairPlaces {
     return this.#takenBy(tenantId) < this.#options.placesOf(tenantId);
   }
 
-  #take(tenantId: string): true {
+  #take(tenantId: string): void {
     this.#taken.set(tenantId, this.#takenBy(tenantId) + 1);
     this.#total += 1;
-    return true;
   }
 }

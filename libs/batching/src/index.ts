@@ -1,6 +1,5 @@
 export { ApplicationRests, type ApplicationRestsOptions } from './application-rests.ts';
 export { createBatcher, type Batcher, type BatcherOptions } from './batcher.ts';
-export { CallerQueue, type QueuedOf } from './caller-queue.ts';
 export { FairPlaces, type FairPlacesOptions, type WaitingForPlace } from './fair-places.ts';
 export { FairQueue } from './fair-queue.ts';
 export { TenantQueue } from './tenant-queue.ts';

@@ -37,11 +37,20 @@ export class TenantQueue<Item> {
     this.#size += 1;
   }
 
-  /** The next item of a tenant that may be served; the tenant, and the application, go to the end of the round. */
-  take(isServed: (tenantId: string) => boolean): Item | undefined {
+  /**
+   * Offers the oldest item of each application, in turn, of each tenant that may be served now, until one is accepted. Its tenant, and its
+   * application, go to the end of the round.
+   */
+  take(
+    isServed: (tenantId: string) => boolean,
+    accept: (item: Item) => boolean = () => true,
+  ): Item | undefined {
     for (const [tenantId, items] of this.#waiting) {
       if (!isServed(tenantId)) continue;
-      const item = items.take((applicationId) => this.#left({ tenantId, applicationId }));
+      const item = items.take(
+        (applicationId, each) => accept(each) && this.#left({ tenantId, applicationId }),
+      );
+      if (item === undefined) continue;
       this.#waiting.delete(tenantId);
       if (items.size > 0) this.#waiting.set(tenantId, items);
       return item;
@@ -55,6 +64,14 @@ export class TenantQueue<Item> {
     if (!items?.remove(holder.applicationId, item)) return false;
     if (items.size === 0) this.#waiting.delete(holder.tenantId);
     return this.#left(holder);
+  }
+
+  /** Removes all items. */
+  clear(): Item[] {
+    const items: Item[] = [];
+    const next = () => this.take(() => true);
+    for (let item = next(); item !== undefined; item = next()) items.push(item);
+    return items;
   }
 
   #left(holder: Holder): true {

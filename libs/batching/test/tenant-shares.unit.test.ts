@@ -62,6 +62,23 @@ describe('the queue of tenants and their applications', () => {
     expect(order(queue)).toEqual(['Ax1']);
   });
 
+  it('offers the items of other applications, and of other tenants, when one is not accepted', () => {
+    const queue = queueOf('Ax1', 'Ax2', 'Ay1', 'Bx1');
+    const take = (accepted: string) =>
+      queue.take(
+        () => true,
+        (item) => item.includes(accepted),
+      );
+    expect([take('y'), take('y'), take('B'), take('none')]).toEqual(['Ay1', undefined, 'Bx1', undefined]);
+    expect([queue.size, queue.sizeOf('A'), order(queue)]).toEqual([2, 2, ['Ax1', 'Ax2']]);
+  });
+
+  it('gives all items back when it is cleared, and has room again', () => {
+    const queue = queueOf('Bx1', ...Array.from({ length: 50 }, (_, index) => `Ax${index}`));
+    expect([queue.clear().length, queue.size, queue.sizeOf('A')]).toEqual([51, 0, 0]);
+    expect(queue.mayWait(holderOf('Ax'))).toBe(true);
+  });
+
   it('has places for other applications, and again for the same one after its items have left', () => {
     const queue = queueOf(...Array.from({ length: 50 }, (_, index) => `Ax${index}`));
     expect(['Ax', 'Ay', 'Bx'].map((each) => queue.mayWait(holderOf(each)))).toEqual([false, true, true]);

@@ -1,37 +1,59 @@
-import { CallerQueue, FairQueue, presentTenants } from '@token-vault/batching';
+import { FairQueue, presentTenants, TenantQueue, type Holder } from '@token-vault/batching';
 import { EndedRuns } from './ended-runs.ts';
 import type { Job } from './job.ts';
 import { mayBegin, mayBeginInLentPlace, type BusySlots, type Places } from './places.ts';
+import type { SandboxPoolOptions } from './pool-types.ts';
+
+/** In the queue each caller counts as an application, so the checks of code do together. */
+const holderOf = ({ tenantId, caller }: Pick<Job, 'tenantId' | 'caller'>): Holder => ({
+  tenantId,
+  applicationId: caller,
+});
 
 /** The jobs that wait for a process. */
 export class JobQueue {
-  readonly #jobs = new CallerQueue<Job>();
+  readonly #jobs: TenantQueue<Job>;
   /** By the run that waits for them, so that no run stands behind those that another one waits for. */
   readonly #nested = new FairQueue<Job>();
   readonly #endedRuns = new EndedRuns();
   readonly #slots: BusySlots;
   readonly #places: Places;
+  readonly #maxQueued: number;
+  readonly #maxQueuedPerTenant: number;
 
-  constructor(slots: BusySlots, places: Places) {
+  constructor(
+    slots: BusySlots,
+    places: Places,
+    {
+      maxQueued = 5_000,
+      maxQueuedPerTenant = 1_000,
+    }: Pick<SandboxPoolOptions, 'maxQueued' | 'maxQueuedPerTenant'> = {},
+  ) {
     this.#slots = slots;
     this.#places = places;
+    this.#maxQueued = maxQueued;
+    this.#maxQueuedPerTenant = maxQueuedPerTenant;
+    this.#jobs = new TenantQueue(maxQueuedPerTenant);
   }
 
   get size(): number {
     return this.#jobs.size + this.#nested.size;
   }
 
-  /** The number of jobs in the line of such a job: of its tenant, or of the run that waits for it. */
-  sizeBeside({ tenantId, waiter }: Pick<Job, 'tenantId' | 'waiter'>): number {
-    return waiter === undefined ? this.#jobs.sizeOf(tenantId) : this.#nested.sizeOf(waiter.id);
+  /** Whether there is room for such a job: in the queue, and among those of its tenant or of the run that waits for it. */
+  mayWait(job: Pick<Job, 'tenantId' | 'caller' | 'waiter'>): boolean {
+    const { waiter } = job;
+    if (this.size >= this.#maxQueued) return false;
+    if (waiter === undefined) return this.#jobs.mayWait(holderOf(job));
+    return this.#nested.sizeOf(waiter.id) < this.#maxQueuedPerTenant;
   }
 
   push(job: Job): void {
-    const { tenantId, runId, waiter } = job;
-    presentTenants.see(tenantId);
+    const { runId, waiter } = job;
+    presentTenants.see(job.tenantId);
     // Code of a proxy runs twice under one id: for the request and for the answer.
     if (runId !== undefined) this.#endedRuns.delete(runId);
-    if (waiter === undefined) this.#jobs.push(job);
+    if (waiter === undefined) this.#jobs.push(holderOf(job), job);
     else this.#nested.push(waiter.id, job);
   }
 
@@ -42,7 +64,7 @@ export class JobQueue {
    */
   take(accept: (job: Job, isLent: boolean) => boolean): Job | undefined {
     const heldBack = new Set<string>();
-    const isFree = ({ tenantId }: Job) => mayBegin(this.#slots, tenantId, this.#places);
+    const isFree = (tenantId: string) => mayBegin(this.#slots, tenantId, this.#places);
     const mayBeLent = (job: Job) => mayBeginInLentPlace(this.#slots, job, this.#places);
     const first = this.#nested.take((_waiter, job) => {
       if (!mayBeLent(job)) return false;
@@ -51,15 +73,18 @@ export class JobQueue {
     });
     return (
       first ??
-      this.#jobs.take((job) => !heldBack.has(job.tenantId) && isFree(job) && accept(job, false)) ??
-      this.#nested.take((_waiter, job) => !mayBeLent(job) && isFree(job) && accept(job, false))
+      this.#jobs.take(
+        (tenantId) => !heldBack.has(tenantId) && isFree(tenantId),
+        (job) => accept(job, false),
+      ) ??
+      this.#nested.take((_waiter, job) => !mayBeLent(job) && isFree(job.tenantId) && accept(job, false))
     );
   }
 
   /** Removes a waiting job; false when it does not wait. */
   remove(job: Job): boolean {
     const { waiter } = job;
-    return waiter === undefined ? this.#jobs.remove(job) : this.#nested.remove(waiter.id, job);
+    return waiter === undefined ? this.#jobs.remove(holderOf(job), job) : this.#nested.remove(waiter.id, job);
   }
 
   /**

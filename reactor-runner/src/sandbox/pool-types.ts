@@ -19,7 +19,10 @@ export interface SandboxPoolOptions {
   readonly spares?: number;
   /** The time after which a tenant's idle process is ended. Default: 30 s. */
   readonly idleMs?: number;
-  /** The most waiting jobs, in all and of one tenant. Further ones get `overloaded`. Defaults: 5,000 and 1,000. */
+  /**
+   * The most waiting jobs, in all, and of one tenant or one waiting run. A caller has at most half of what the others of its tenant leave.
+   * Further ones get `overloaded`. Defaults: 5,000 and 1,000.
+   */
   readonly maxQueued?: number;
   readonly maxQueuedPerTenant?: number;
   /** A tenant whose code ends its processes gets one new process in this time. Default: 2 s. */

@@ -64,9 +64,7 @@ class Pool implements SandboxPool {
   readonly #queue: JobQueue;
   readonly #pauses: RunPauses;
   readonly #places: Places;
-  readonly #settings: Required<
-    Pick<SandboxPoolOptions, 'idleMs' | 'maxQueued' | 'maxQueuedPerTenant' | 'spares'>
-  >;
+  readonly #settings: Required<Pick<SandboxPoolOptions, 'idleMs' | 'spares'>>;
   readonly #sweep: NodeJS.Timeout;
   #placing: NodeJS.Timeout | undefined;
   #nextPlacing = Infinity;
@@ -79,8 +77,8 @@ class Pool implements SandboxPool {
     { limits, walls, places }: { limits: SandboxLimits; walls: Walls; places: Places },
     slots: (events: SlotsEvents) => Slots,
   ) {
-    const { spares = 2, idleMs = 30_000, maxQueued = 5_000, maxQueuedPerTenant = 1_000 } = options;
-    this.#settings = { spares: Math.min(spares, places.cpu), idleMs, maxQueued, maxQueuedPerTenant };
+    const { spares = 2, idleMs = 30_000 } = options;
+    this.#settings = { spares: Math.min(spares, places.cpu), idleMs };
     this.#places = places;
     this.#pauses = new RunPauses(options);
     this.#limits = limits;
@@ -93,7 +91,7 @@ class Pool implements SandboxPool {
         this.#queue.clear().forEach((job) => job.settle(killed));
       },
     });
-    this.#queue = new JobQueue(this.#slots, places);
+    this.#queue = new JobQueue(this.#slots, places, options);
     this.#sweep = setInterval(() => this.#retireIdle(), Math.max(50, idleMs / 4)).unref();
     this.#place();
   }
@@ -153,10 +151,8 @@ class Pool implements SandboxPool {
     signal?: AbortSignal,
   ): Promise<ChildOutcome> {
     if (parts.code.length > this.#limits.codeChars) return Promise.resolve(tooLong);
-    const { maxQueued, maxQueuedPerTenant } = this.#settings;
-    const isFull = this.#queue.size >= maxQueued || this.#queue.sizeBeside(parts) >= maxQueuedPerTenant;
     if (this.#isClosed || signal?.aborted || this.#queue.isUnwanted(parts)) return Promise.resolve(killed);
-    if (isFull) return Promise.resolve({ kind: 'overloaded', console: emptyConsole });
+    if (!this.#queue.mayWait(parts)) return Promise.resolve({ kind: 'overloaded', console: emptyConsole });
     return new Promise((resolve) => {
       const cancel = (): void => this.#cancel(job);
       const job: Job = {
