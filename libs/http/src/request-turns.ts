@@ -134,6 +134,8 @@ export class RequestTurns {
     if (waiting) {
       const giveUp = () => waiting.giveUp(new RequestAbortedError('the client disconnected'));
       response.once('close', giveUp);
+      // The client may have gone before, while the request waited out of its turn.
+      if (response.closed) giveUp();
       await waiting.begun.finally(() => response.off('close', giveUp));
     }
     let hasPlace = true;

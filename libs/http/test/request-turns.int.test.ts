@@ -2,7 +2,7 @@ import { PresentTenants } from '@token-vault/batching';
 import { waitUntil } from '@token-vault/test-support';
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { RequestTurns } from '../src/request-turns.ts';
 import { goodKey, principalWith, send, startTinyApp, type TinyApp } from './tiny-app.ts';
 
@@ -123,6 +123,27 @@ describe('a request that holds no place', () => {
     finish();
     expect((await Promise.all(waiting)).every(({ status }) => status === 200)).toBe(true);
     expect(most).toBeLessThanOrEqual(64);
+  });
+
+  it('does not take one after it waited for a position, when its client has gone', async () => {
+    const responses = vi.spyOn(turns, 'of');
+    const socket = connect(app.port, '127.0.0.1');
+    await once(socket, 'connect');
+    const headers = `Host: vault\r\nSVC-API-KEY: ${goodKey}\r\nSVC-POSITION: 99`;
+    socket.write(`GET /tokens/gone HTTP/1.1\r\n${headers}\r\n\r\n`);
+    await waitUntil(() => waits === 1);
+    const [response] = responses.mock.lastCall ?? [];
+    const long = Array.from({ length: 64 }, () => readAs(goodKey, 'long'));
+    await waitUntil(() => running === 64);
+    socket.destroy();
+    await waitUntil(() => response?.closed === true);
+    decide(true);
+    // Requests of one application keep their order, so this one would come after the one of the client that has gone.
+    const last = readAs(goodKey);
+    await waitUntil(() => turns.waiting > 0);
+    finish();
+    await Promise.all([...long, last]);
+    expect(begun.length).toBe(65);
   });
 
   it('is one whose body has not arrived', async () => {

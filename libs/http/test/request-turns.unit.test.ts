@@ -220,6 +220,27 @@ describe('a request that waits out of its turn', () => {
     }
     expect(begun).toHaveBeenCalledTimes(2);
   });
+
+  it('makes room for the next one of its application when it is over, reached or not', async () => {
+    const [reached, late] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
+    const isRefused = async (wait = over.promise): Promise<boolean> => {
+      await arriveMany('greedy', 1);
+      const waits = running.at(-1)!.turn.outOfTurn(() => wait);
+      const isOver = waits.then(
+        () => false,
+        (error: unknown) => error instanceof UnavailableError,
+      );
+      await nextTurn();
+      return Promise.race([isOver, nextTurn(false)]);
+    };
+    for (const wait of [reached.promise, late.promise]) await isRefused(wait);
+    for (let count = 2; count < 2_000; count += 1) expect(await isRefused()).toBe(false);
+    expect(await isRefused()).toBe(true);
+    reached.resolve('reached');
+    expect([await isRefused(), await isRefused()]).toEqual([false, true]);
+    late.reject(new Error('late'));
+    expect([await isRefused(), await isRefused()]).toEqual([false, true]);
+  });
 });
 
 describe('a tenant', () => {
