@@ -52,14 +52,20 @@ export const maxPageEvents = 1_000;
 const maxPageBytes = 4 * 1024 * 1024;
 
 const columns = 'position, stream, revision, version, bytes, id, type, data, metadata';
+/**
+ * The size is that of the stored data and metadata, which Postgres knows without reading large ones. It is not the column `bytes`: a writer of
+ * the database may put any number there, and a negative one among the rows of a page leaves a row before others out.
+ */
+const storedColumns = columns.replace('bytes', 'pg_column_size(data) + pg_column_size(metadata) as bytes');
 
 /** Rows of a range in key order, while the rows before them are below the page's bytes: always at least one. */
 function pageQuery(name: string, key: string, range: string): pg.QueryArrayConfig {
   return {
     name: `event_store_${name}`,
     text: `select ${columns} from (
-        select ${columns}, sum(bytes) over (order by ${key}) - bytes as bytes_before
-        from event_store.event where ${range} order by ${key} limit $3::integer
+        select ${columns}, sum(bytes) over (order by ${key}) - bytes as bytes_before from (
+          select ${storedColumns} from event_store.event where ${range} order by ${key} limit $3::integer
+        ) stretch
       ) page where bytes_before < ${maxPageBytes} order by ${key}`,
     rowMode: 'array',
     types: textValues,
@@ -100,7 +106,7 @@ function startsQuery(name: string, isWithin: string, order: string): pg.QueryArr
         select ${columns}, place, sum(bytes) over (order by place, ${order}) - bytes as bytes_before
         from unnest($1::text[], $2::integer[], $3::integer[]) with ordinality as asked (name, first, most, place)
         cross join lateral (
-          select ${columns} from event_store.event
+          select ${storedColumns} from event_store.event
           where ${isInLog} and stream = asked.name and revision ${isWithin} asked.first order by ${order} limit asked.most
         ) start
       ) page where bytes_before < ${maxPageBytes} order by place, ${order}`,
