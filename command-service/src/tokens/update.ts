@@ -25,6 +25,7 @@ import { Duplicates, type Clearance } from './duplicates.ts';
 import { loadToken, writeToken, type TokenBefore } from './change.ts';
 import { ExistingTokens } from './existing.ts';
 import { isDataHidden, refuseUseOfHiddenData } from './hidden-data.ts';
+import { PatchTurn } from './large-tokens.ts';
 import type { PatchAttempt } from './patch-attempt.ts';
 import { presentAs } from './presented.ts';
 import { changeOf, type Change } from './patched.ts';
@@ -60,16 +61,24 @@ export class TokenUpdate {
 
   /** @throws NotFoundError, ForbiddenError, ValidationError, ConflictError */
   async update(id: string, body: PatchTokenBody, context: RequestContext): Promise<UpdatedToken> {
+    const turn = new PatchTurn(context, body);
     try {
-      return await this.#write(id, body, context);
+      return await this.#write(id, body, context, turn);
     } catch (error) {
       // The token was deleted during the update.
       if (error instanceof KeyDestroyedError) throw new NotFoundError('The token');
       throw error;
+    } finally {
+      turn.end();
     }
   }
 
-  async #write(id: string, patch: PatchTokenBody, caller: RequestContext): Promise<UpdatedToken> {
+  async #write(
+    id: string,
+    patch: PatchTokenBody,
+    caller: RequestContext,
+    turn: PatchTurn,
+  ): Promise<UpdatedToken> {
     const dependencies = this.#dependencies;
     const { enlistment, erasure } = dependencies;
     const tenantId = caller.principal.tenant.id;
@@ -78,12 +87,13 @@ export class TokenUpdate {
       tenantId,
       write: 'update',
       attempts,
-      async load() {
-        // Conflicts may hold the patch up for seconds, so each attempt is decided by the present rights of the caller.
-        const context = (await caller.renewed()) ?? caller;
-        await enlistment.check(context);
-        return loadToken(dependencies, id, context, context);
-      },
+      load: () =>
+        turn.read(async () => {
+          // Conflicts and turns may hold the patch up for seconds, so each attempt is decided by the present rights of the caller.
+          const context = (await caller.renewed()) ?? caller;
+          await enlistment.check(context);
+          return loadToken(dependencies, id, context, context);
+        }),
       decide: (token) => this.#decide(patch, token, attempts),
     });
     if (decided.answer) return decided.answer;

@@ -2,6 +2,8 @@ export { ApplicationRests, type ApplicationRestsOptions } from './application-re
 export { createBatcher, type Batcher, type BatcherOptions } from './batcher.ts';
 export { FairPlaces, type FairPlacesOptions, type WaitingForPlace } from './fair-places.ts';
 export { FairQueue } from './fair-queue.ts';
+export { followingOf, largeBytes } from './large-values.ts';
+export { isOverAtOnce } from './over-at-once.ts';
 export { TenantQueue } from './tenant-queue.ts';
 export { TenantShares, type Holder } from './tenant-shares.ts';
 export { ThreadShares, threadShares, type Following, type Turn } from './thread-shares.ts';

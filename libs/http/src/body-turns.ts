@@ -1,18 +1,8 @@
-import { threadShares, type Holder, type ThreadShares } from '@token-vault/batching';
-import type { ServerResponse } from 'node:http';
+import { followingOf, largeBytes, threadShares, type Holder, type ThreadShares } from '@token-vault/batching';
 
-/** Smaller bodies do not wait for a turn: parsing them takes less than a millisecond. */
-const largeBytes = 16 * 1024;
-/** The work that follows from a body (checks, copies, sealing, storing, projections) takes about a millisecond for this number of bytes. */
-const bytesOfFollowingMs = 64 * 1024;
-/**
- * Together with Postgres, and with all other turns of the thread, a body takes about a millisecond of the processors for this number of bytes:
- * 69 ms for 500 KB that replace the data of a token.
- */
-const bytesOfMs = 8 * 1024;
-/** Maximum bytes of one application's large bodies that are parsed at a time. A single body is always accepted, whatever its size. */
+/** Maximum bytes of one application's large bodies that are worked at together. A single body is always accepted, whatever its size. */
 const bytesAtOnce = 1024 * 1024;
-/** A body whose answer takes longer waits for other work, such as a run of a reactor, and is not counted any more. */
+/** Work that takes longer waits for other work, such as a run of a reactor, and is not counted any more. */
 const workedAtMs = 1_000;
 
 interface Waiting {
@@ -29,7 +19,8 @@ interface Application {
  * Parsing a body of 1 MiB may take about 50 ms of the thread that serves all requests: eight at once would block the others for almost half
  * a second. So the large bodies of one tenant are parsed one after the other, within the tenant's share of the thread, which takes turns by application, and
  * those of one application wait for the answers of those before them. Bodies of different tenants do not wait for each other. The bytes that an
- * application may hold limit the number of waiting bodies (in-flight.ts).
+ * application may hold limit the number of waiting bodies (in-flight.ts). The stored data of a token that a small patch changes is as much work as a body, so it takes
+ * turns with them.
  */
 export class BodyTurns {
   readonly #applications = new Map<string, Application>();
@@ -39,9 +30,9 @@ export class BodyTurns {
     this.#shares = shares;
   }
 
-  /** Runs `parse` when it is the application's turn. The body counts until its answer is done. */
+  /** Runs `parse` when it is the application's turn. The bytes count until the work is over. */
   async take<Result>(
-    { holder, size, response }: { holder: Holder; size: number; response: ServerResponse },
+    { holder, size, over }: { holder: Holder; size: number; over: Promise<void> },
     parse: () => Result,
   ): Promise<Result> {
     if (size < largeBytes) return parse();
@@ -52,16 +43,17 @@ export class BodyTurns {
       application.waiting.push({ size, start: resolve });
       this.#startNext(key, application);
     });
+    let isCounted = true;
     const leave = () => {
+      if (!isCounted) return;
+      isCounted = false;
       clearTimeout(timer);
-      response.off('close', leave);
       application.bytes -= size;
       this.#startNext(key, application);
     };
-    const timer = setTimeout(leave, response.destroyed ? 0 : workedAtMs).unref();
-    response.once('close', leave);
-    const following = { ms: size / bytesOfFollowingMs, besideOthersMs: size / bytesOfMs };
-    return this.#shares.run(holder, parse, following);
+    const timer = setTimeout(leave, workedAtMs).unref();
+    void over.then(leave);
+    return this.#shares.run(holder, parse, followingOf(size));
   }
 
   #startNext(key: string, application: Application): void {

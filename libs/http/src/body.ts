@@ -47,7 +47,11 @@ export async function readBody(
   const bytes = await collectBody(request, response);
   await begin();
   if (bytes.length === 0) return secret(undefined);
-  return bodyTurns.take({ holder, size: bytes.length, response }, () => {
+  const over = new Promise<void>((resolve) => {
+    if (response.destroyed) resolve();
+    else response.once('close', resolve);
+  });
+  return bodyTurns.take({ holder, size: bytes.length, over }, () => {
     // The client may have disconnected while the body waited for its turn.
     if (response.destroyed) throw new RequestAbortedError('the client disconnected');
     return parseBody(bytes);

@@ -18,6 +18,7 @@ export {
 export type { ProxyKeys } from './operation.ts';
 export { mountReference } from './reference.ts';
 export { observeRequests, type AnsweredRequest, type RequestObserver } from './request-metrics.ts';
+export { bodyTurns, type BodyTurns } from './body-turns.ts';
 export { requestTurns } from './request-turns.ts';
 export { listen, type RunningServer } from './server.ts';
 export { cutOffStalledReader } from './stalled-reader.ts';

@@ -1,5 +1,6 @@
 import {
   FairPlaces,
+  isOverAtOnce,
   presentTenants,
   TenantShares,
   type Holder,
@@ -7,7 +8,6 @@ import {
 } from '@token-vault/batching';
 import { UnavailableError } from '@token-vault/contracts';
 import type { ServerResponse } from 'node:http';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { RequestAbortedError } from './body.ts';
 
 /**
@@ -30,16 +30,6 @@ export interface RequestTurnsOptions {
   readonly present?: PresentTenants;
   readonly countedMs?: number;
 }
-
-/** The request of a wait that is over at once keeps its place, so that it does not queue twice. */
-const isOverAtOnce = (wait: Promise<unknown>): Promise<boolean> =>
-  Promise.race([
-    wait.then(
-      () => true,
-      () => true,
-    ),
-    nextTurn(false),
-  ]);
 
 /** The turn of one request. */
 export interface Turn {
@@ -102,6 +92,7 @@ export class RequestTurns {
       outOfTurn: async (wait) => {
         if (!of) return wait();
         const waiting = this.#outsideOf(of, wait);
+        // The request keeps its place, so that it does not queue twice.
         if (await isOverAtOnce(waiting)) return waiting;
         const hadPlace = leave();
         const result = await waiting;

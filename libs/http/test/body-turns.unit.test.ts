@@ -1,6 +1,4 @@
 import { PresentTenants, ThreadShares } from '@token-vault/batching';
-import { IncomingMessage, ServerResponse } from 'node:http';
-import { Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { BodyTurns } from '../src/body-turns.ts';
 
@@ -30,16 +28,13 @@ async function bring(
   name: string,
   { size = large, takesMs = 0, applicationId = 'only' } = {},
 ): Promise<() => void> {
-  const response = new ServerResponse(new IncomingMessage(new Socket()));
-  void turns.take({ holder: { tenantId, applicationId }, size, response }, () => {
+  const { promise: over, resolve: end } = Promise.withResolvers<void>();
+  void turns.take({ holder: { tenantId, applicationId }, size, over }, () => {
     parsed.push(name);
     now += takesMs;
   });
   await settle();
-  return () => {
-    response.destroyed = true;
-    response.emit('close');
-  };
+  return end;
 }
 
 describe('large bodies of one tenant', () => {
