@@ -1,6 +1,6 @@
 import { FairPlaces, type Holder } from '@token-vault/batching';
 import { UnavailableError } from '@token-vault/contracts';
-import { requestTurns } from '@token-vault/http';
+import { inFlight, requestTurns } from '@token-vault/http';
 import type { Pool, QueryConfig, QueryResultRow } from 'pg';
 
 /** The connections that lists, searches, counts and reports use. */
@@ -24,6 +24,8 @@ export interface FairReadOptions {
   readonly waitMs?: number;
   /** Whether no other tenant uses the process now. */
   readonly isAlone?: (tenantId: string) => boolean;
+  /** Throws when the application does not read its answers. */
+  readonly requireRead?: (holder: Holder) => void;
   /** Monotonic milliseconds. */
   readonly nowMs?: () => number;
 }
@@ -86,6 +88,7 @@ class SlowTenants {
 export function createFairReads(pool: Pool, options: FairReadOptions = {}): FairReads {
   const { waitingOfApplication = 200, maxWaiting = 2_000, waitMs = 10_000 } = options;
   const { isAlone = (tenantId) => requestTurns.isAlone(tenantId), nowMs = () => performance.now() } = options;
+  const { requireRead = (holder) => inFlight.requireRead(holder) } = options;
   const size = pool.options.max;
   const places = Math.max(1, size - keptFree);
   const placesOfTenant = Math.max(1, Math.min(places, Math.floor(size / 2)));
@@ -99,11 +102,17 @@ export function createFairReads(pool: Pool, options: FairReadOptions = {}): Fair
     refuse: tooMany,
   });
 
-  async function enter({ tenantId, applicationId }: Holder): Promise<void> {
-    const waiting = fair.enter(tenantId, applicationId);
+  async function enter(holder: Holder): Promise<void> {
+    const waiting = fair.enter(holder.tenantId, holder.applicationId);
     if (!waiting) return;
     const timer = setTimeout(() => waiting.giveUp(tooMany()), waitMs);
     await waiting.begun.finally(() => clearTimeout(timer));
+    try {
+      requireRead(holder);
+    } catch (error) {
+      fair.leave(holder.tenantId);
+      throw error;
+    }
   }
 
   function leave(tenantId: string, tookMs: number): void {

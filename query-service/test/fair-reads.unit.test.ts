@@ -96,6 +96,24 @@ describe('the lists of tenants', () => {
     await expect(waits).resolves.toEqual({ rows: ['waits'] });
   });
 
+  it('are refused when their turn comes and their application does not read its answers', async () => {
+    const unread: string[] = [];
+    const requireRead = ({ applicationId }: { readonly applicationId: string }) => {
+      if (unread.includes(applicationId)) throw new UnavailableError('unread');
+    };
+    const reads = createFairReads(slowPool(6), { isAlone, requireRead });
+    const read = (id: string) => reads.of(app('one', id)).query(statementOf(id));
+    for (let index = 0; index < 3; index += 1) void read('greedy');
+    const waiting = Array.from({ length: 10 }, () => expect(read('greedy')).rejects.toThrow('unread'));
+    void read('other');
+    await turn();
+    unread.push('greedy');
+    running[0]?.end();
+    running[1]?.end();
+    await Promise.all(waiting);
+    expect(started()).toEqual(['greedy', 'greedy', 'greedy', 'other']);
+  });
+
   it('are refused when they have waited too long, and then never run', async () => {
     const reads = createFairReads(slowPool(1), { isAlone, waitMs: 1 });
     void reads.of(app('one')).query(statementOf('runs'));

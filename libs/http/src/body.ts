@@ -1,10 +1,10 @@
 import type { Holder } from '@token-vault/batching';
-import { DomainError, secret, UnavailableError, ValidationError, type Secret } from '@token-vault/contracts';
+import { DomainError, secret, ValidationError, type Secret } from '@token-vault/contracts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { bodyTurns } from './body-turns.ts';
 import { refuseDepth } from './depth.ts';
 import { parseExactly } from './exact-numbers.ts';
-import { inFlight } from './in-flight.ts';
+import { inFlight, tooMuchAtOnce } from './in-flight.ts';
 
 /** rules.md §3. */
 export const bodyLimitBytes = 1024 * 1024;
@@ -13,9 +13,6 @@ export const rawBodyLimitBytes = 16 * 1024 * 1024;
 
 const tooLarge = (limitBytes: number) =>
   new DomainError('payload_too_large', `The request body is larger than ${limitBytes / 1024 / 1024} MiB.`);
-
-export const tooMuchAtOnce = () =>
-  new UnavailableError('The vault is receiving too much at once. Nothing was done; try again.');
 
 /** The client disconnected before its request was complete: no answer can be sent. */
 export class RequestAbortedError extends Error {

@@ -1,4 +1,5 @@
 import { TenantShares, type Holder } from '@token-vault/batching';
+import { UnavailableError } from '@token-vault/contracts';
 import type { ServerResponse } from 'node:http';
 import { cutOffStalledReader } from './stalled-reader.ts';
 
@@ -6,6 +7,9 @@ import { cutOffStalledReader } from './stalled-reader.ts';
 const countedBytes = 16 * 1024;
 /** Maximum bytes of bodies and answers that one process holds for its clients. A container of the examples has 512 MiB or more. */
 const defaultLimitBytes = 128 * 1024 * 1024;
+
+export const tooMuchAtOnce = () =>
+  new UnavailableError('The vault is receiving too much at once. Nothing was done; try again.');
 
 /**
  * Limits the memory that clients can fill with bodies that they send and answers that they do not read. The largest body limits a single
@@ -30,10 +34,17 @@ export class InFlightBytes {
     return this.#held;
   }
 
-  /** Counts the bytes of this answer for the application from now on. False when the application holds more than it may, because of its answers. */
-  assign(response: ServerResponse, holder: Holder): boolean {
+  /** Counts the bytes of this answer for the application from now on. */
+  assign(response: ServerResponse, holder: Holder): void {
     if (!this.#holders.has(response)) this.#holders.set(response, holder);
-    return !this.#shares.exceeds(holder);
+  }
+
+  /**
+   * Called whenever a request begins after a wait: many requests may wait together, before any of them has an answer.
+   * @throws UnavailableError when the application holds more than it may, because it does not read its answers
+   */
+  requireRead(holder: Holder): void {
+    if (this.#shares.exceeds(holder)) throw tooMuchAtOnce();
   }
 
   /** Counts a part of a request body until the answer is done. False when the process, the tenant or the application has reached its limit. */

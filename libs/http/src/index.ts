@@ -19,6 +19,7 @@ export type { ProxyKeys } from './operation.ts';
 export { mountReference } from './reference.ts';
 export { observeRequests, type AnsweredRequest, type RequestObserver } from './request-metrics.ts';
 export { bodyTurns, type BodyTurns } from './body-turns.ts';
+export { inFlight } from './in-flight.ts';
 export { requestTurns } from './request-turns.ts';
 export { listen, type RunningServer } from './server.ts';
 export { cutOffStalledReader } from './stalled-reader.ts';

@@ -12,7 +12,7 @@ import {
 import type { Answer, Executor, Identity, OperationRequest } from '@token-vault/operations';
 import type { Request, Response } from 'express';
 import type { Authentication, Authenticator } from '@token-vault/authentication';
-import { collectBody, rawBodyLimitBytes, readBody, tooMuchAtOnce } from './body.ts';
+import { collectBody, rawBodyLimitBytes, readBody } from './body.ts';
 import { consoleCredentialOf, namedSessionOf, requireCookiePlace, writeCookie } from './console-cookie.ts';
 import { inFlight } from './in-flight.ts';
 import type { RateLimits } from './rate-limits.ts';
@@ -146,7 +146,7 @@ function toOperationRequest(call: OperationCall, callers: HttpCallers, turn: Tur
       const identity = await identify(call, callers);
       if (identity.kind === 'authenticated') {
         holder = holderOf(identity.principal);
-        if (!inFlight.assign(response, holder)) throw tooMuchAtOnce();
+        inFlight.assign(response, holder);
         if (!readsBody(operation) && !operation.isRaw) await turn.begin(holder);
       }
       return identity;

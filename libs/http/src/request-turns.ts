@@ -9,6 +9,7 @@ import {
 import { UnavailableError } from '@token-vault/contracts';
 import type { ServerResponse } from 'node:http';
 import { RequestAbortedError } from './body.ts';
+import { inFlight, type InFlightBytes } from './in-flight.ts';
 
 /**
  * Maximum number of requests that run at a time. With more of them, round trips are not shared better, and each request waits for all
@@ -29,11 +30,13 @@ export interface RequestTurnsOptions {
   /** By default those of the process. */
   readonly present?: PresentTenants;
   readonly countedMs?: number;
+  /** By default those of the process. */
+  readonly inFlight?: Pick<InFlightBytes, 'requireRead'>;
 }
 
 /** The turn of one request. */
 export interface Turn {
-  /** Resolves when the request may run. @throws UnavailableError, RequestAbortedError */
+  /** Resolves when the request may run. @throws UnavailableError, also when the application does not read its answers, RequestAbortedError */
   begin(holder: Holder): Promise<void>;
   /**
    * Waits without the place, which serves another request meanwhile. Then the request takes a place again, if it had one: the work that
@@ -58,10 +61,12 @@ export class RequestTurns {
   #outsideCount = 0;
   readonly #present: PresentTenants;
   readonly #countedMs: number;
+  readonly #inFlight: Pick<InFlightBytes, 'requireRead'>;
 
   constructor(options: RequestTurnsOptions = {}) {
     this.#present = options.present ?? presentTenants;
     this.#countedMs = options.countedMs ?? countedMs;
+    this.#inFlight = options.inFlight ?? inFlight;
     const placesOf = (tenantId: string) => this.#placesOf(tenantId);
     this.#places = new FairPlaces({
       places,
@@ -86,6 +91,12 @@ export class RequestTurns {
       of = holder;
       leave = await this.#enter(holder, response);
       if (isEnded) leave();
+      try {
+        this.#inFlight.requireRead(holder);
+      } catch (error) {
+        leave();
+        throw error;
+      }
     };
     return {
       begin,

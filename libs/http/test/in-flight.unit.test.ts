@@ -12,7 +12,13 @@ const of = (applicationId: string, tenantId = 'greedy') => ({ tenantId, applicat
 /** An answer to a request of the application. Undefined when the request is refused. */
 function ask(inFlight: InFlightBytes, holder = of('app')): ServerResponse | undefined {
   const response = answer();
-  return inFlight.assign(response, holder) ? response : undefined;
+  inFlight.assign(response, holder);
+  try {
+    inFlight.requireRead(holder);
+    return response;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Whether a body of this size is accepted. */

@@ -1,4 +1,4 @@
-import { PresentTenants } from '@token-vault/batching';
+import { PresentTenants, type Holder } from '@token-vault/batching';
 import { EventEmitter } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -8,6 +8,8 @@ import { RequestTurns, type Turn } from '../src/request-turns.ts';
 
 let nowMs: number;
 let turns: RequestTurns;
+/** The applications that do not read their answers, as `tenant/name`. */
+let unread: string[];
 let running: { readonly tenant: string; readonly turn: Turn }[];
 const order = () => running.map(({ tenant }) => tenant);
 const countOf = (tenant: string) => order().filter((each) => each === tenant).length;
@@ -38,7 +40,11 @@ beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   nowMs = 1_000_000;
   running = [];
-  turns = new RequestTurns({ present: new PresentTenants(() => nowMs) });
+  unread = [];
+  const requireRead = ({ tenantId, applicationId }: Holder) => {
+    if (unread.includes(`${tenantId}/${applicationId}`)) throw new UnavailableError('unread');
+  };
+  turns = new RequestTurns({ present: new PresentTenants(() => nowMs), inFlight: { requireRead } });
 });
 afterEach(() => vi.useRealTimers());
 
@@ -137,6 +143,22 @@ describe('an application', () => {
     await expect(arrive('one/greedy')).rejects.toThrow(UnavailableError);
     await arriveMany('one/other', 1_000);
     expect(turns.waiting).toBe(3_000);
+  });
+});
+
+describe('requests of an application that does not read its answers', () => {
+  it('are refused when their turn comes, and leave their places to others', async () => {
+    const refused: unknown[] = [];
+    await arriveMany('greedy', 64);
+    for (let count = 0; count < 100; count += 1)
+      arrive('greedy').catch((error: unknown) => refused.push(error));
+    void arrive('greedy/other');
+    unread.push('greedy/application');
+    await end('greedy');
+    expect([refused.length, order().at(-1)]).toEqual([1, 'greedy/other']);
+    await end('greedy');
+    expect([refused.length, turns.waiting]).toEqual([100, 0]);
+    expect(refused[0]).toBeInstanceOf(UnavailableError);
   });
 });
 
