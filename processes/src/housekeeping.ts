@@ -2,7 +2,7 @@ import { startSealer } from '@token-vault/audit';
 import { startHousekeeping } from '@token-vault/command-service';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
-import { observeRefusedSeals, observeSweptKeys } from '@token-vault/observability';
+import { measureUnsealed, observeRefusedSeals, observeSweptKeys } from '@token-vault/observability';
 import { systemClock } from '@token-vault/operations';
 import { tellLeading } from '@token-vault/process';
 import type { Pool } from 'pg';
@@ -31,6 +31,7 @@ export function openHousekeeping(
   closers.addConnection(startHousekeeping({ ...common, connectionString, ...told }), (it) => it.close());
   const onRefused = observeRefusedSeals(metrics);
   const sealer = startSealer({ ...common, checkpointsFile, onRefused });
+  measureUnsealed(metrics, () => sealer.unsealedSeconds());
   closers.addConnection(sealer, (it) => it.close());
   closers.addConnection(startSchemaWatch({ pool, logger, metrics }), (it) => it.close());
 }

@@ -3,6 +3,7 @@ import { lockKeys, whileLocked } from '@token-vault/postgres';
 import type { Pool } from 'pg';
 import { readCheckpoints, writeCheckpoints } from './checkpoints-file.ts';
 import { KnownCheckpoints } from './known-checkpoints.ts';
+import { SealWatch } from './seal-watch.ts';
 import { sealLog, type SealerOptions } from './sealer.ts';
 
 export interface PooledSealerOptions extends SealerOptions {
@@ -36,8 +37,10 @@ async function seal(options: PooledSealerOptions): Promise<number> {
 const isChanged = (known: KnownCheckpoints, kept: KnownCheckpoints): boolean =>
   [...known].some(([tenantId, { revision }]) => revision !== kept.get(tenantId)?.revision);
 
-/** Seals the log every `intervalMs`, and once more when closed. */
+/** Seals the log every `intervalMs`, and once more when closed. Looks twice as often whether it is sealed, by this process or another. */
 export function startSealer(options: PooledSealerOptions & { readonly intervalMs?: number }): {
+  /** How long the oldest event that is not sealed has waited at most; 0 when there is none. */
+  unsealedSeconds(): number;
   close(): Promise<void>;
 } {
   const { logger, intervalMs = 60_000, known = new KnownCheckpoints() } = options;
@@ -48,12 +51,19 @@ export function startSealer(options: PooledSealerOptions & { readonly intervalMs
       .catch((error: unknown) => logger.warn(errorFields(error), 'the audit log could not be sealed'));
     return running;
   };
-  const timer = setInterval(() => void sealOnce(), intervalMs);
-  timer.unref();
+  const watch = new SealWatch({ ...options, known });
+  let looking: Promise<void> = Promise.resolve();
+  const timers = [
+    setInterval(() => void sealOnce(), intervalMs),
+    // It waits for no pass: one that hangs is told too.
+    setInterval(() => void (looking = watch.look()), intervalMs / 2),
+  ];
+  for (const timer of timers) timer.unref();
   return {
+    unsealedSeconds: () => watch.unsealedMs() / 1000,
     async close() {
-      clearInterval(timer);
-      await sealOnce();
+      for (const timer of timers) clearInterval(timer);
+      await Promise.all([sealOnce(), looking]);
     },
   };
 }

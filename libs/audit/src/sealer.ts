@@ -55,11 +55,15 @@ const wholeLog: Stretch = { after: startPosition, through: startPosition };
 /** Maximum number of events in one stretch: limits memory and the size of a checkpoint. */
 const stretchEvents = 5_000;
 
+/** The tenant whose checkpoints cover the event. Undefined for checkpoints, and for events that name no tenant. */
+export const sealedTenantOf = (event: StoredEvent): string | undefined =>
+  event.type === AuditCheckpointSigned.type ? undefined : tenantOf(event);
+
 /**
  * The stretch of the newest checkpoint with a valid signature of its tenant. A checkpoint of a deleted tenant cannot be checked, because
  * the key is destroyed. Then the stretch before is found, and its existing checkpoints are not signed again.
  */
-async function lastStretch({ store, keyRing }: SealerOptions): Promise<Stretch> {
+export async function lastStretch({ store, keyRing }: SealerOptions): Promise<Stretch> {
   for await (const events of store.readStoredBackwards()) {
     for (const event of events) {
       const checkpoint = checkpointOf(event);
@@ -137,8 +141,8 @@ class Sealing {
   add(event: StoredEvent): void {
     this.events += 1;
     this.position = event.position;
-    const tenantId = tenantOf(event);
-    if (event.type === AuditCheckpointSigned.type || tenantId === undefined) return;
+    const tenantId = sealedTenantOf(event);
+    if (tenantId === undefined) return;
     const placed = { position: event.position, hash: hashOf(event) };
     const ofTenant = this.#hashes.get(tenantId);
     if (ofTenant) ofTenant.push(placed);

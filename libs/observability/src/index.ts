@@ -8,6 +8,7 @@ export {
   type ProxyObserver,
   type ProxyOutcome,
 } from './proxy-requests.ts';
+export { measureUnsealed } from './unsealed-log.ts';
 export { observeSweptKeys } from './swept-keys.ts';
 export { noSpans, openTelemetryIds, type Span, type Spans } from './spans.ts';
 export { openSpans, type TraceSettings } from './open-telemetry.ts';
