@@ -7,7 +7,7 @@ const law = {
   'libs/batching': [],
   'libs/kept-files': [],
   'libs/postgres': [],
-  'libs/embedded-postgres': [],
+  'libs/embedded-postgres': ['libs/postgres'],
   'libs/event-store': ['contracts', 'libs/(batching|postgres)'],
   'libs/egress': [],
   'libs/crypto': ['contracts', 'libs/(batching|postgres)'],

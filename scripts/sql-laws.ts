@@ -31,14 +31,24 @@ export const listenerLaw: SqlLaw = {
   message: 'listens to a channel; use the listener of libs/postgres',
 };
 
-export const sqlLaws = [logLaw, lockLaw, listenerLaw];
+/** A setting of the role or of the database must not decide what a statement finds (`VaultClient`). */
+export const connectionLaw: SqlLaw = {
+  name: 'law-of-connections',
+  folder: 'libs/postgres/src/',
+  pattern: /\bnew pg\.(?:Client|Pool)\(/,
+  message: 'makes a connection to Postgres; use `VaultClient` or `createPool` of libs/postgres',
+};
+
+export const sqlLaws = [logLaw, lockLaw, listenerLaw, connectionLaw];
 
 /**
  * Tests alter tables and hold locks directly, and benchmarks fill a log without the adapter. `deploy/` writes the configuration of nginx,
  * which has a directive `listen`; no code of it connects to a database.
  */
 const isExempt = (file: string): boolean =>
-  file.startsWith('scripts/') || file.startsWith('deploy/') || /^test\/|\/test\/|\.test\.ts$/.test(file);
+  file.startsWith('scripts/') ||
+  file.startsWith('deploy/') ||
+  /^test\/|\/(?:test|bench)\/|\.test\.ts$/.test(file);
 
 const isSource = (file: string): boolean => /\.(ts|sql|mjs|cjs|js)$/.test(file);
 

@@ -1,4 +1,4 @@
-import { keepIndexPlans } from '@token-vault/postgres';
+import { createPool, keepIndexPlans } from '@token-vault/postgres';
 import { eventRegistry, onAlteredLog } from '@token-vault/contracts';
 import { createKeyRing, dataKeyTable, type KeyRing } from '@token-vault/crypto';
 import { EventStoreAccessError, type EventStore } from '@token-vault/event-store';
@@ -24,7 +24,7 @@ import {
   type Metrics,
   type Spans,
 } from '@token-vault/observability';
-import pg from 'pg';
+import type pg from 'pg';
 import type { Closers } from './closers.ts';
 import { ignoreIdleConnectionErrors } from './ignore-idle-connection-errors.ts';
 import { appendWithSpace } from './storage.ts';
@@ -133,7 +133,7 @@ export function openPool(
   max: number,
   options: Pick<pg.PoolConfig, 'onConnect' | 'statement_timeout'> = {},
 ): pg.Pool {
-  const pool = new pg.Pool({
+  const pool = createPool({
     connectionString: settings.databaseUrl,
     max,
     application_name: `vault ${name}`,

@@ -1,5 +1,5 @@
 import { errorFields } from '@token-vault/observability';
-import pg from 'pg';
+import { VaultClient } from '@token-vault/postgres';
 import type { ProcessContext } from './data.ts';
 
 /** Predefined roles of Postgres whose members read files or run programs on its host. */
@@ -25,7 +25,7 @@ export async function reportDatabaseRights(
     'right',
     () => Object.fromEntries(rights.map(({ name, isHeld }) => [name, isHeld ? 1 : 0])),
   );
-  const client = new pg.Client({
+  const client = new VaultClient({
     connectionString: settings.databaseUrl,
     connectionTimeoutMillis: 5_000,
     application_name: 'vault rights',

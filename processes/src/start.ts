@@ -12,7 +12,7 @@ import { listen, notBegunHeader, refuse, type HealthCheck, type RunningServer } 
 import { runProcess } from '@token-vault/process';
 import type { RequestListener } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import pg from 'pg';
+import { VaultClient } from '@token-vault/postgres';
 import { Closers } from './closers.ts';
 import type { ProcessContext } from './data.ts';
 import { reportDatabaseRights } from './database-rights.ts';
@@ -61,7 +61,7 @@ async function waitForSchema(
 
 /** The reason why the process cannot start yet. Undefined when there is none. */
 async function obstacleOf(databaseUrl: string): Promise<string | undefined> {
-  const client = new pg.Client({ connectionString: databaseUrl, connectionTimeoutMillis: 5_000 });
+  const client = new VaultClient({ connectionString: databaseUrl, connectionTimeoutMillis: 5_000 });
   client.on('error', () => {});
   try {
     await client.connect();

@@ -89,6 +89,11 @@ it.each([
     /^is not of this release: rule q on key_ring\.data_key/m,
   ],
   [
+    'a foreign key of a table elsewhere',
+    `create schema elsewhere; create table elsewhere.key (id uuid references key_ring.data_key on delete cascade)`,
+    /^is not of this release: foreign key key_id_fkey of elsewhere\.key to key_ring\.data_key$/m,
+  ],
+  [
     'a policy',
     'create policy q on rm_tokens.token using (false); alter table rm_tokens.token enable row level security',
     /^is not of this release: policy q on rm_tokens\.token$/m,

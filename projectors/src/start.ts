@@ -1,5 +1,5 @@
 import type { EventStore } from '@token-vault/event-store';
-import pg from 'pg';
+import { createPool } from '@token-vault/postgres';
 import type { Projection } from './projection.ts';
 import { projections as allProjections } from './projections/index.ts';
 import { rebuildProjection } from './rebuild/rebuild.ts';
@@ -58,7 +58,7 @@ export function startProjectors(options: ProjectorOptions): Projectors {
     onLeading,
   } = options;
   const abort = new AbortController();
-  const pool = new pg.Pool({ connectionString, max: 1, application_name: 'projector status' });
+  const pool = createPool({ connectionString, max: 1, application_name: 'projector status' });
   pool.on('error', () => {});
   const checkpointAdvancer = createCheckpointAdvancer(connectionString);
   const hurries = new Hurries(maxHoldMs);

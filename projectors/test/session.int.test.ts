@@ -7,7 +7,7 @@ it('a session keeps its plans, and makes new ones when its tables grow', async (
   const database = await createTestDatabase();
   const session = await openSession({ connectionString: database.url, name: 'test' });
   try {
-    await session.client.query('create table t (n integer)');
+    await session.client.query('create temporary table t (n integer)');
     const insert = statement('insert into t values ($1)', [1]);
     const query = vi.spyOn(session.client, 'query');
     const remadeAt: number[] = [];

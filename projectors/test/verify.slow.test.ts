@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { log, tokens } from '../src/projections/index.ts';
 import { many, useAdministeredVault, type AdministeredVault } from './administered-vault.ts';
+import { collidingPart } from './colliding-text.ts';
 import { tokenDeleted } from './events.ts';
 
 let vault: AdministeredVault;
@@ -47,5 +48,25 @@ describe('verifying', () => {
     const verified = await vault.admin.verify('tokens');
     expect(verified?.tables[0]).toMatchObject({ table: 'token', surplus: 1, missing: 1 });
     expect(verified?.tables[0]?.keys).toEqual([expect.stringMatching(/^tenant_id=\S+, id=token-2$/)]);
+  });
+
+  it('finds an altered row that has the hash of the true row in Postgres', async () => {
+    vault.start({ projections: [tokens] });
+    await vault.reached(await vault.append(...many(3)), ['tokens']);
+    const ofToken = `textin(record_out(t)) as row, hashtextextended(textin(record_out(t)), 0)::text as hash
+      from rm_tokens.token t where id = 'token-2'`;
+    const [before] = await vault.rows<{ hash: string }>(`select ${ofToken}`);
+    const free = '\u0001'.repeat(23);
+    const alter = (set: string) =>
+      vault.rows(
+        `begin; set local search_path = rm_tokens; update token set ${set} where id = 'token-2'; commit`,
+      );
+    await alter(`mask = '"{{ data }}"', index_signature = '${free}'`);
+    const [altered] = await vault.rows<{ row: string }>(`select ${ofToken}`);
+    const part = collidingPart(altered?.row ?? '', free, BigInt(before?.hash ?? 0));
+    await alter(`index_signature = '${part}'`);
+    expect(await vault.rows(`select ${ofToken}`)).toMatchObject([{ hash: before?.hash }]);
+    const verified = await vault.admin.verify('tokens');
+    expect(verified?.tables[0]).toMatchObject({ table: 'token', surplus: 1, missing: 1 });
   });
 });

@@ -1,4 +1,4 @@
-import pg from 'pg';
+import { VaultClient } from '@token-vault/postgres';
 import { StandaloneError } from './config.ts';
 
 /**
@@ -7,7 +7,7 @@ import { StandaloneError } from './config.ts';
  * @throws StandaloneError with the reason that the system or the server gives, without the password.
  */
 export async function requireReachable(databaseUrl: string): Promise<void> {
-  const client = new pg.Client({ connectionString: databaseUrl, connectionTimeoutMillis: 10_000 });
+  const client = new VaultClient({ connectionString: databaseUrl, connectionTimeoutMillis: 10_000 });
   client.on('error', () => {});
   try {
     await client.connect();

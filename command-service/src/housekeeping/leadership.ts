@@ -1,6 +1,6 @@
 import { errorFields, type Logger } from '@token-vault/observability';
-import { lockKeys, tryHold } from '@token-vault/postgres';
-import pg from 'pg';
+import { lockKeys, tryHold, VaultClient } from '@token-vault/postgres';
+import type pg from 'pg';
 import { backOffMs, pause } from './pause.ts';
 
 export interface LeadershipOptions {
@@ -61,7 +61,7 @@ async function connect(
   { connectionString, name }: LeadershipOptions,
   term: AbortController,
 ): Promise<pg.Client> {
-  const client = new pg.Client({
+  const client = new VaultClient({
     connectionString,
     application_name: `vault ${name}`.slice(0, 63),
     connectionTimeoutMillis: 10_000,

@@ -1,4 +1,5 @@
-import pg from 'pg';
+import { VaultClient } from '@token-vault/postgres';
+import type pg from 'pg';
 import {
   movePassword,
   newPassword,
@@ -73,7 +74,7 @@ async function connectAsSuperuser(cluster: RunningCluster): Promise<pg.Client> {
 const wrongPassword = '28P01';
 
 async function connect(cluster: RunningCluster, password: string | undefined): Promise<pg.Client> {
-  const client = new pg.Client({
+  const client = new VaultClient({
     host: cluster.socketDirectory,
     port: cluster.port,
     user: superuser,
@@ -81,8 +82,7 @@ async function connect(cluster: RunningCluster, password: string | undefined): P
     database,
     ssl: false,
     application_name: 'vault supervisor',
-    // The vault owns this database: nothing that it has put there may stand in for a function or operator of Postgres.
-    options: '-c search_path=pg_catalog -c synchronous_commit=on',
+    options: '-c synchronous_commit=on',
   });
   client.on('error', () => {});
   await client.connect();

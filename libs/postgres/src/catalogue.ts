@@ -1,15 +1,15 @@
 import type pg from 'pg';
 
 /**
- * The properties of the objects of a schema that decide their answers, from the columns of the catalogue: versions of Postgres print definitions in different
- * ways. Only expressions are printed (of defaults, checks, indexes and conditions of triggers): Postgres 15 and 18 print those of this release
+ * The properties of the objects of a schema that decide their answers, from the columns of the catalogue: versions of Postgres print
+ * definitions in different ways. Only expressions are printed (of defaults, checks, indexes and conditions of triggers): Postgres 15 and 18 print those of this release
  * alike. Only Postgres 18 lists "not null" as a constraint ('n'). The columns tell it in all versions. A column has its place among those of its table:
  * two columns that exchange their names change no row. `pg_catalog` is named everywhere: a search path may put another schema before it.
  *
  * Statistics, comments and rights are an operator's own affair, and so are indexes that cannot answer otherwise than their table: on columns
  * alone, not unique, with operator classes and collations of Postgres. An index that is being built anew beside another of the same definition is
  * not told. Statements find functions and operators in the schemas of the search path, too, and casts in all. Those of an extension are left out
- * when the role does not own it. Settings for logs and memory change no answer. Objects that a new database has have ids below 16384.
+ * when the role does not own it. A foreign key of a table elsewhere runs the triggers of that table in transactions of the vault. Settings for logs and memory change no answer. Objects that a new database has have ids below 16384.
  */
 const description = `
   with own as (
@@ -99,9 +99,16 @@ const description = `
           k.confupdtype, k.confdeltype, k.confmatchtype)
         from pg_catalog.pg_class f join pg_catalog.pg_namespace n on n.oid operator(pg_catalog.=) f.relnamespace
         where f.oid operator(pg_catalog.=) k.confrelid),
-      case when k.condeferrable then 'deferrable' end, case when not k.convalidated then 'not valid' end)
+      case when k.condeferrable then 'deferrable' end, case when not k.convalidated then 'not valid' end,
+      case when (pg_catalog.to_jsonb(k) operator(pg_catalog.->>) 'conenforced') operator(pg_catalog.=) 'false' then 'not enforced' end)
     from relation r join pg_catalog.pg_constraint k on k.conrelid operator(pg_catalog.=) r.oid
     where k.contype operator(pg_catalog.<>) 'n'
+  union all
+  select r.schema, pg_catalog.concat_ws(' ', 'foreign key', k.conname, 'of', pg_catalog.concat(n.nspname, '.', f.relname), 'to', r.name)
+    from relation r join pg_catalog.pg_constraint k on k.confrelid operator(pg_catalog.=) r.oid
+    join pg_catalog.pg_class f on f.oid operator(pg_catalog.=) k.conrelid
+    join pg_catalog.pg_namespace n on n.oid operator(pg_catalog.=) f.relnamespace
+    where f.relnamespace operator(pg_catalog.<>) all (array(select own.oid from own))
   union all
   select r.schema, pg_catalog.concat_ws(' ', 'trigger', t.tgname, 'on', r.name, t.tgenabled, t.tgtype,
       pg_catalog.concat(n.nspname, '.', f.proname), nullif(t.tgattr::pg_catalog.text, ''),

@@ -1,4 +1,5 @@
 export { byCallback } from './by-callback.ts';
+export { createPool, VaultClient } from './client.ts';
 export { describeSchemas } from './catalogue.ts';
 export { keepIndexPlans, keepPlans, keptIndexPlans } from './kept-plans.ts';
 export { listenTo, openListener, watchLoss } from './listener.ts';

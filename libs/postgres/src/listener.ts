@@ -1,4 +1,5 @@
-import pg from 'pg';
+import { VaultClient } from './client.ts';
+import type pg from 'pg';
 
 /** The function that takes the payload of a notification, by channel. Payloads are empty strings when a notification has none. */
 export type Channels = Readonly<Record<string, (payload: string) => void>>;
@@ -30,7 +31,7 @@ export async function openListener(
   channels: Channels,
   onLost: (client: pg.Client) => void,
 ): Promise<pg.Client> {
-  const client = new pg.Client({
+  const client = new VaultClient({
     connectionTimeoutMillis: 5_000,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,

@@ -22,10 +22,11 @@ export interface Applied {
   readonly checksum: string;
 }
 
-/** The table in which Knex records steps. Its lock table has this name with `_lock`. */
-export const migrationTable = 'schema_migration';
+/** The schema and the name of the table in which Knex records steps. Its lock table has this name with `_lock`. */
+export const recordsOfKnex = { schemaName: 'public', tableName: 'schema_migration' };
+export const migrationTable = `${recordsOfKnex.schemaName}.${recordsOfKnex.tableName}`;
 /** The table of releases before Knex. It stays, so that such a release still refuses the database. */
-const formerTable = 'vault_schema';
+const formerTable = 'public.vault_schema';
 export const migrationTables = [migrationTable, `${migrationTable}_lock`, formerTable];
 
 /** Line endings are left out, so that a checkout with CRLF has the same checksum. */
@@ -71,13 +72,13 @@ export async function takeOver(client: Client): Promise<void> {
   const { rows } = await client.query<Applied>(
     `select set, id, name, checksum from ${formerTable} order by applied_at, set, id`,
   );
-  if (rows.some(({ set }) => set === migrationTable)) return;
+  if (rows.some(({ set }) => set === recordsOfKnex.tableName)) return;
   await client.query(
     `with taken as (
       insert into ${migrationTable} (name, batch, migration_time)
       select record, 0, now() from unnest($1::text[]) with ordinality as r (record, number) order by number
     )
     insert into ${formerTable} (set, id, name, checksum) values ($2, 1, 'recorded elsewhere', '')`,
-    [rows.map(recordOf), migrationTable],
+    [rows.map(recordOf), recordsOfKnex.tableName],
   );
 }

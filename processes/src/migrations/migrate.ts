@@ -1,11 +1,12 @@
-import { lock, lockKeys, unlock } from '@token-vault/postgres';
+import { lock, lockKeys, unlock, VaultClient } from '@token-vault/postgres';
 import knex, { type Knex } from 'knex';
-import pg from 'pg';
+import type pg from 'pg';
 import {
   checksumOf,
   migrationTable,
   readApplied,
   recordOf,
+  recordsOfKnex,
   takeOver,
   type Applied,
   type MigrationSet,
@@ -57,7 +58,7 @@ export async function migrate(
 ): Promise<void> {
   for (const set of sets) requireAscending(set);
   if (typeof database !== 'string') return migrateLocked(database, sets);
-  const client = new pg.Client(database);
+  const client = new VaultClient(database);
   client.on('error', () => {});
   await client.connect();
   try {
@@ -95,7 +96,7 @@ function knexOn(client: pg.ClientBase): Knex {
 
 /** The text of a step runs on the session as it is: Knex would take `?` for a parameter, also in comments. */
 const configOf = (client: pg.ClientBase, steps: readonly Step[]): Knex.MigratorConfig => ({
-  tableName: migrationTable,
+  ...recordsOfKnex,
   // The checks of this file say more, and come before the first step.
   disableMigrationsListValidation: true,
   migrationSource: {

@@ -1,4 +1,4 @@
-import { byCallback, keptIndexPlans, streamOf } from '@token-vault/postgres';
+import { byCallback, keptIndexPlans, streamOf, VaultClient } from '@token-vault/postgres';
 import pg from 'pg';
 import type { Statement } from './statements.ts';
 
@@ -43,7 +43,7 @@ const isGrown = (transactions: number): boolean =>
 
 /** Rejects when Postgres cannot be reached. */
 export async function openSession({ connectionString, name, schema }: SessionOptions): Promise<Session> {
-  const client = new pg.Client({
+  const client = new VaultClient({
     connectionString,
     application_name: name.slice(0, 63),
     pipeline: true,

@@ -1,6 +1,6 @@
 import { errorFields, type Logger } from '@token-vault/observability';
-import { lockKeys, tryHold, unlock } from '@token-vault/postgres';
-import pg from 'pg';
+import { lockKeys, tryHold, unlock, VaultClient } from '@token-vault/postgres';
+import type pg from 'pg';
 
 /**
  * Keeps replicas from making the same delivery at once. The locks belong to one database session. When the session is
@@ -11,7 +11,7 @@ export function createLocks(connectionString: string, logger: Logger) {
   let connecting: Promise<pg.Client> | undefined;
 
   async function connect(): Promise<pg.Client> {
-    const client = new pg.Client({
+    const client = new VaultClient({
       connectionString,
       application_name: 'vault webhooks',
       // Many deliveries begin and end at once. Without it, pg warns when a third statement waits.

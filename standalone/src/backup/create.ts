@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
-import pg from 'pg';
+import { VaultClient } from '@token-vault/postgres';
+import type pg from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
 import { readLogIdentity } from '@token-vault/event-store/postgres';
 import { release } from '@token-vault/processes';
@@ -33,7 +34,7 @@ export interface CreateOptions {
 export async function createBackup(options: CreateOptions): Promise<Manifest> {
   requireApart(options.directories);
   const writers = new Map<BundleKind, BundleWriter>();
-  const client = new pg.Client({ connectionString: options.url, application_name: 'vault backup' });
+  const client = new VaultClient({ connectionString: options.url, application_name: 'vault backup' });
   client.on('error', () => {});
   await client.connect();
   try {

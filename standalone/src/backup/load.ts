@@ -1,6 +1,7 @@
 import { completeCopiedLog } from '@token-vault/event-store/postgres';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { VaultClient } from '@token-vault/postgres';
 import pg from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import type { Bundle } from './bundle-reader.ts';
@@ -115,7 +116,7 @@ async function inTransaction<Result>(
   work: (client: pg.Client) => Promise<Result>,
 ): Promise<Result> {
   signal.throwIfAborted();
-  const client = new pg.Client({ connectionString: url, application_name: 'vault restore' });
+  const client = new VaultClient({ connectionString: url, application_name: 'vault restore' });
   client.on('error', () => {});
   await client.connect();
   try {

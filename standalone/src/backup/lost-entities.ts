@@ -3,7 +3,8 @@ import { aliased } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import { systemClock } from '@token-vault/operations';
-import pg from 'pg';
+import { VaultClient } from '@token-vault/postgres';
+import type pg from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
 import { linesOf } from './lines.ts';
 
@@ -36,7 +37,7 @@ const lostTenants = `select tenant_id::text as id from key_ring.destroyed_tenant
   where not ${tenant.is_deleted} and not exists (select from key_ring.tenant_key k where k.tenant_id = ${tenant.id})`;
 
 async function* keysLost(url: string): AsyncGenerator<readonly LostKey[], void> {
-  const client = new pg.Client({ connectionString: url, application_name: 'vault restore' });
+  const client = new VaultClient({ connectionString: url, application_name: 'vault restore' });
   client.on('error', () => {});
   await client.connect();
   try {

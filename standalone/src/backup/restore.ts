@@ -2,7 +2,8 @@ import { createKeyRing, TenantKeysMissingError, type KeyRing } from '@token-vaul
 import type { EventStore } from '@token-vault/event-store';
 import { systemClock } from '@token-vault/operations';
 import { rm } from 'node:fs/promises';
-import pg from 'pg';
+import { createPool } from '@token-vault/postgres';
+import type pg from 'pg';
 import { countFindings, verifyAudit, type AuditReport } from '@token-vault/audit';
 import { createSignatureCheck } from '@token-vault/command-service';
 import {
@@ -172,7 +173,7 @@ async function restoreInto(
   // The mark is set first and removed last: a start refuses a database with the mark.
   await migrate(url, [unfinishedRestore]);
   await migrate(url, [unfinishedRestore, ...schemaOf(log)]);
-  const pool = closers.add(new pg.Pool({ connectionString: url, max: 3 }), (it) => it.end());
+  const pool = closers.add(createPool({ connectionString: url, max: 3 }), (it) => it.end());
   ignoreIdleConnectionErrors(pool);
   const keysLeftOut = keys ? await insertKeys(keys, tombstones, systemClock.now(), loading) : 0;
   // Checks before the long part whether the root key is the right one.

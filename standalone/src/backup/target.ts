@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { readdir, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
-import pg from 'pg';
+import { VaultClient } from '@token-vault/postgres';
+import type pg from 'pg';
 import { StandaloneError, type StandaloneConfig } from '../config.ts';
 import { makeDataDirectory, type DataDirectory } from '../data-directory.ts';
 import { requireReachable } from '../external-database.ts';
@@ -106,7 +107,7 @@ async function openExternal(url: string, directory: DataDirectory): Promise<Rest
 }
 
 async function withClient(url: string, work: (client: pg.Client) => Promise<void>): Promise<void> {
-  const client = new pg.Client({ connectionString: url });
+  const client = new VaultClient({ connectionString: url });
   client.on('error', () => {});
   await client.connect();
   try {

@@ -3,7 +3,7 @@ import { createReadStream, createWriteStream } from 'node:fs';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
-import pg from 'pg';
+import { VaultClient } from '@token-vault/postgres';
 import { to as copyTo } from 'pg-copy-streams';
 import { z } from 'zod';
 import { replaceFile } from './bundle-writer.ts';
@@ -56,7 +56,7 @@ export interface WrittenTombstones {
  */
 export async function writeTombstones(options: TombstoneOptions): Promise<WrittenTombstones> {
   const { file, now, signal, url } = options;
-  const client = new pg.Client({ connectionString: url, application_name: 'vault backup' });
+  const client = new VaultClient({ connectionString: url, application_name: 'vault backup' });
   client.on('error', () => {});
   await client.connect();
   try {

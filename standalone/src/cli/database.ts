@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { lock, lockKeys, tryLockShared } from '@token-vault/postgres';
-import pg from 'pg';
+import { lock, lockKeys, tryLockShared, VaultClient } from '@token-vault/postgres';
+import type pg from 'pg';
 import { StandaloneError, type StandaloneConfig } from '../config.ts';
 import { makeDataDirectory, type DataDirectory } from '../data-directory.ts';
 import { requireReachable } from '../external-database.ts';
@@ -87,7 +87,7 @@ async function startUnlessTaken(dataDir: string) {
 }
 
 async function connect(url: string): Promise<pg.Client> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000, keepAlive: true });
+  const client = new VaultClient({ connectionString: url, connectionTimeoutMillis: 5_000, keepAlive: true });
   client.on('error', () => {});
   await client.connect();
   return client;

@@ -23,7 +23,8 @@ import {
 } from '@token-vault/processes';
 import path from 'node:path';
 import { startProjectors } from '@token-vault/projectors';
-import pg from 'pg';
+import { createPool } from '@token-vault/postgres';
+import type pg from 'pg';
 import { readConfig, StandaloneError, type StandaloneConfig } from '../config.ts';
 import { openCommandDatabase, type CommandDatabase } from './database.ts';
 import { CommandError } from './failure.ts';
@@ -85,7 +86,7 @@ interface Place {
 /** Commits of its connections are durable: keys and their destruction must survive a crash, whatever the setting of the operator's server. */
 function openPool(connectionString: string, closers: Closers): pg.Pool {
   const settings = { max: 3, application_name: 'vault command', options: '-c synchronous_commit=on' };
-  const pool = closers.add(new pg.Pool({ connectionString, ...settings }), (it) => it.end());
+  const pool = closers.add(createPool({ connectionString, ...settings }), (it) => it.end());
   ignoreIdleConnectionErrors(pool);
   return pool;
 }

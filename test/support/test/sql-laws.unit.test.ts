@@ -1,7 +1,14 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { filesBreaking, listenerLaw, lockLaw, logLaw, sqlLaws } from '../../../scripts/sql-laws.ts';
+import {
+  connectionLaw,
+  filesBreaking,
+  listenerLaw,
+  lockLaw,
+  logLaw,
+  sqlLaws,
+} from '../../../scripts/sql-laws.ts';
 
 const repository = path.resolve(import.meta.dirname, '../../..');
 
@@ -29,6 +36,10 @@ describe('the laws of SQL', () => {
     [listenerLaw, 'libs/read-models/src/a.ts', `query('UNLISTEN *')`, true],
     [listenerLaw, `${listenerLaw.folder}a.ts`, 'client.query(`listen ${channel}`)', false],
     [listenerLaw, 'libs/process/src/a.ts', `server.listen(port, 'localhost')`, false],
+    [connectionLaw, 'processes/src/a.ts', 'const pool = new pg.Pool({ max: 1 });', true],
+    [connectionLaw, 'standalone/src/a.ts', 'const client = new pg.Client({ connectionString });', true],
+    [connectionLaw, 'standalone/src/b.ts', 'const client = new VaultClient({ connectionString });', false],
+    [connectionLaw, `${connectionLaw.folder}a.ts`, 'new pg.Pool({ Client: VaultClient })', false],
     [listenerLaw, 'deploy/nginx/a.ts', 'const line = `listen ${port} ssl;`;', false],
   ];
 

@@ -1,4 +1,4 @@
-import { byCallback, keepPlans, streamOf, watchLoss } from '@token-vault/postgres';
+import { byCallback, keepPlans, streamOf, VaultClient, watchLoss } from '@token-vault/postgres';
 import pg from 'pg';
 import { EventStoreUnavailableError } from '../port.ts';
 
@@ -32,7 +32,7 @@ type Answer = (error: Error | null, result: unknown) => void;
  * Ends a connection on which a query gets no answer. `query_timeout` of pg does the same, but for each query V8 then keeps parameters and
  * rows until the next full collection (ADR 13); queries that return a promise have the same effect.
  */
-export class StoreClient extends pg.Client {
+export class StoreClient extends VaultClient {
   readonly #answerTimeoutMs: number;
 
   constructor(config: StoreClientConfig) {

@@ -1,6 +1,7 @@
 import { eventHistory } from '@token-vault/contracts';
 import { readFileSync } from 'node:fs';
-import pg from 'pg';
+import { VaultClient } from '@token-vault/postgres';
+import type pg from 'pg';
 
 export interface Migration {
   /** Ascending; a released migration is never edited. */
@@ -37,7 +38,7 @@ export const eventHistoryMigrations: readonly Migration[] = eventHistory.map((ad
  * `eventStoreMigrations` with its migration runner, which records them.
  */
 export async function createEventStoreSchema(connection: pg.ClientConfig): Promise<void> {
-  const client = new pg.Client(connection);
+  const client = new VaultClient(connection);
   await client.connect();
   try {
     await client.query(['begin', ...eventStoreMigrations.map(({ sql }) => sql), 'commit'].join(';\n'));

@@ -1,6 +1,6 @@
-import { keepIndexPlans } from '@token-vault/postgres';
+import { createPool, keepIndexPlans } from '@token-vault/postgres';
 import type { EventRegistry } from '@token-vault/contracts';
-import pg from 'pg';
+import type pg from 'pg';
 import { checkAppend, checkMaxBatch, checkRead, restOf, type StreamRange } from '../append-request.ts';
 import { withConsistentReads } from '../consistent-reads.ts';
 import { untilAborted } from '../notifier.ts';
@@ -184,7 +184,7 @@ function createReadPool(settings: ConnectionSettings, max: number): pg.Pool {
       super(config);
     }
   }
-  const pool = new pg.Pool({ ...config, Client: ReadClient, max, onConnect: keepIndexPlans });
+  const pool = createPool({ ...config, Client: ReadClient, max, onConnect: keepIndexPlans });
   // The pool replaces a connection that breaks while idle; an unhandled event would end the process.
   pool.on('error', () => undefined);
   return pool;

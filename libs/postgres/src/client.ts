@@ -1,0 +1,50 @@
+import pg from 'pg';
+
+/**
+ * A setting of the role or of the database holds for the whole life of a session, also after it was removed. With a search path, a statement
+ * finds operators and functions of another schema; the other settings change how values are read from a text and written to it. So each
+ * session sets them itself. `pg_catalog` alone: statements name the schema of every table of the vault.
+ */
+const sessionSettings = [
+  'search_path = pg_catalog',
+  "datestyle = 'ISO, MDY'",
+  'intervalstyle = postgres',
+  "timezone = 'UTC'",
+  'bytea_output = hex',
+  'extra_float_digits = 1',
+  'standard_conforming_strings = on',
+  'transform_null_equals = off',
+  'array_nulls = on',
+]
+  .map((setting) => `set ${setting}`)
+  .join('; ');
+
+type Connected = (error: Error | null, client?: VaultClient) => void;
+
+/** A connection of the vault. It is used only after its session has the settings that statements rely on. */
+export class VaultClient extends pg.Client {
+  override connect(): Promise<this>;
+  override connect(callback: Connected): void;
+  override connect(callback?: Connected): Promise<this> | void {
+    const connecting = this.#connect();
+    if (!callback) return connecting;
+    connecting.then(
+      () => callback(null, this),
+      (error: unknown) => callback(error as Error),
+    );
+  }
+
+  async #connect(): Promise<this> {
+    await super.connect();
+    try {
+      await this.query(sessionSettings);
+    } catch (error) {
+      this.end().catch(() => undefined);
+      throw error;
+    }
+    return this;
+  }
+}
+
+/** A pool of such connections. */
+export const createPool = (config: pg.PoolConfig): pg.Pool => new pg.Pool({ Client: VaultClient, ...config });
