@@ -9,9 +9,11 @@ import {
   closedAmong,
   forgetClosed,
   hasEnding,
-  stagedEventsOf,
+  stagedEventOf,
+  stagedPage,
   Transactions,
-  type TouchedTransactions,
+  type EndingEvent,
+  type StagedRow,
 } from './transactions.ts';
 
 /** The read model that is written: the live one, or its successor. */
@@ -21,6 +23,12 @@ export interface Target {
   readonly kind: 'live' | 'rebuild';
   /** Moves the checkpoint when a stretch has no changes to write. When absent, the session moves it. */
   readonly checkpointAdvancer?: CheckpointAdvancer;
+}
+
+/** The statements after those of the events. */
+function afterwards(events: readonly RecordedEvent[]): Statement[] {
+  const last = events.at(-1);
+  return last && hasEnding(events) ? [forgetClosed(last.metadata.occurred_at)] : [];
 }
 
 /** Writes stretches of the log to one read model, each in one fenced transaction. One stretch at a time. */
@@ -51,15 +59,54 @@ export class BatchWriter {
    */
   async write(events: readonly RecordedEvent[], to: Position): Promise<void> {
     const unknown = this.#transactions.unknownOf(events);
-    if (unknown) await this.#lookUp(unknown);
-    const statements = this.#prepare(events);
+    if (unknown.length > 0) await this.#lookUp(unknown);
+    const fold = new BatchFold(this.#target.projection, stagingTables);
+    const applier = new Applier(this.#target.projection, fold, this.#transactions);
+    if (events.some((event) => applier.isCommitToRead(event))) {
+      await this.#underWay;
+      await this.#session.transactionOf(this.#inParts(events, to, applier, fold));
+    } else {
+      for (const event of events) applier.apply(event);
+      const statements = [...compile(fold.steps()), ...afterwards(events)];
+      await this.#underWay;
+      this.#underWay = this.#send(statements, to);
+      this.#underWay.catch(() => undefined);
+    }
     this.#transactions.forget(unknown);
-    const last = events.at(-1);
-    if (last && hasEnding(events)) statements.push(forgetClosed(last.metadata.occurred_at));
-    await this.#underWay;
-    this.#underWay = this.#send(statements, to);
-    this.#underWay.catch(() => undefined);
     this.#position = to;
+  }
+
+  /** Reads the staged events of commits part by part, so that memory does not depend on their number and size. */
+  async *#inParts(
+    events: readonly RecordedEvent[],
+    to: Position,
+    applier: Applier,
+    fold: BatchFold,
+  ): AsyncGenerator<readonly Statement[]> {
+    yield [this.#fence(to)];
+    for (const event of events) {
+      if (!applier.isCommitToRead(event)) {
+        applier.apply(event);
+        continue;
+      }
+      // Some events of the transaction may be of this batch: they are stored before they are read.
+      yield compile(fold.steps());
+      let ordinal = 0;
+      for await (const rows of this.#stagedPages(event)) {
+        ordinal = applier.applyStaged(rows.map(stagedEventOf), event, ordinal);
+        yield compile(fold.steps());
+      }
+      applier.end(event, ordinal);
+    }
+    yield [...compile(fold.steps()), ...afterwards(events)];
+  }
+
+  async *#stagedPages({ data }: EndingEvent): AsyncGenerator<readonly StagedRow[]> {
+    for (let after: string | undefined = '0'; after !== undefined;) {
+      const rows: StagedRow[] = await this.#session.query<StagedRow>(stagedPage(data.transaction_id, after));
+      if (rows.length > 0) yield rows;
+      after = rows.at(-1)?.position;
+    }
   }
 
   #send(statements: readonly Statement[], to: Position): Promise<unknown> {
@@ -74,22 +121,11 @@ export class BatchWriter {
     await this.#underWay;
   }
 
-  #prepare(events: readonly RecordedEvent[]): Statement[] {
-    const { projection } = this.#target;
-    const fold = new BatchFold(projection, stagingTables);
-    const applier = new Applier(projection, fold, this.#transactions);
-    for (const event of events) applier.apply(event);
-    return compile(fold.steps());
-  }
-
-  async #lookUp({ enlisting, committing, dropping }: TouchedTransactions): Promise<void> {
+  async #lookUp(ids: readonly string[]): Promise<void> {
     await this.#underWay;
     // These rows cannot change between this read and the transaction: the fence of the transaction would refuse.
-    const [staged, closed] = await Promise.all([
-      this.#session.query<{ transaction_id: string; event: string }>(stagedEventsOf(committing)),
-      this.#session.query<{ id: string }>(closedAmong([...enlisting, ...committing, ...dropping])),
-    ]);
-    this.#transactions.learn(staged, closed);
+    const closed = await this.#session.query<{ id: string }>(closedAmong(ids));
+    for (const { id } of closed) this.#transactions.closed.add(id);
   }
 
   /**

@@ -148,9 +148,10 @@ export class BatchFold {
     }
   }
 
+  /** The steps since the last call. */
   steps(): readonly Step[] {
     this.#cut();
-    return this.#steps;
+    return this.#steps.splice(0);
   }
 
   #cut(): void {

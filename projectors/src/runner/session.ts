@@ -13,6 +13,8 @@ export interface Session {
    * is then rolled back.
    */
   transaction(statements: readonly Statement[]): Promise<readonly pg.QueryResultRow[][]>;
+  /** As `transaction`, for more statements than memory is for: each is sent when the one before it is done. `query` reads within it. */
+  transactionOf(parts: AsyncIterable<readonly Statement[]>): Promise<void>;
   query<Found extends pg.QueryResultRow>(statement: Statement): Promise<Found[]>;
   close(): Promise<void>;
 }
@@ -74,6 +76,7 @@ export async function openSession({ connectionString, name, schema }: SessionOpt
       });
       return statements.length === 1 ? results : results.slice(1, -1);
     },
+    transactionOf: (parts) => sendParts(client, parts),
     async query<Found extends pg.QueryResultRow>(statement: Statement) {
       return (await ask<Found>(client, statement)).rows;
     },
@@ -94,6 +97,18 @@ function send(client: pg.Client, statements: readonly Statement[]): Promise<pg.Q
     return [ask(client, 'begin'), ...statements.map((each) => ask(client, each)), ask(client, 'commit')];
   } finally {
     stream.uncork();
+  }
+}
+
+async function sendParts(client: pg.Client, parts: AsyncIterable<readonly Statement[]>): Promise<void> {
+  await ask(client, 'begin');
+  try {
+    for await (const part of parts) for (const each of part) await ask(client, each);
+    await ask(client, 'commit');
+  } catch (error) {
+    // This fails only when the connection fails.
+    await ask(client, 'rollback').catch(() => undefined);
+    throw error;
   }
 }
 

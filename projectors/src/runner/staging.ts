@@ -58,11 +58,34 @@ export class Applier {
   }
 
   apply(event: RecordedEvent): void {
-    if (isLaterOpening(event) || this.#isForeign(event)) return;
+    if (this.#isIgnored(event)) return;
     const transactionId = enlistedIn(event);
     if (transactionId !== undefined) this.#stage(transactionId, event);
     else if (isEnding(event)) this.#close(event);
     else this.#handle(event, event.position, 0);
+  }
+
+  /** Whether the event commits staged events that must be read from the database: then call `applyStaged` for them, and `end`. */
+  isCommitToRead(event: RecordedEvent): event is EndingEvent {
+    if (!isEnding(event) || !isCommit(event) || this.#isIgnored(event)) return false;
+    return !this.#transactions.isKnown(event.data.transaction_id);
+  }
+
+  /** @param ordinal the number of changes at the position of the commit so far. @returns their number after these events */
+  applyStaged(staged: readonly StagedEvent[], { position }: EndingEvent, ordinal: number): number {
+    return staged.reduce((made, event) => made + this.#handle(event, position, made), ordinal);
+  }
+
+  end(event: EndingEvent, ordinal: number): void {
+    const { transaction_id: transactionId } = event.data;
+    this.#handle(event, event.position, ordinal);
+    const isKnown = this.#transactions.isKnown(transactionId);
+    const hasStaged = !isKnown || this.#transactions.events.has(transactionId);
+    this.#remember(transactionId, event.metadata.occurred_at, hasStaged);
+  }
+
+  #isIgnored(event: RecordedEvent): boolean {
+    return isLaterOpening(event) || this.#isForeign(event);
   }
 
   #isForeign(event: RecordedEvent): boolean {
@@ -96,15 +119,8 @@ export class Applier {
   }
 
   #close(event: EndingEvent): void {
-    const { transaction_id: transactionId } = event.data;
-    const staged = this.#transactions.events.get(transactionId) ?? [];
-    let ordinal = 0;
-    if (isCommit(event)) {
-      for (const each of staged) ordinal += this.#handle(each, event.position, ordinal);
-    }
-    this.#handle(event, event.position, ordinal);
-    // The events of a dropped transaction were not read.
-    this.#remember(transactionId, event.metadata.occurred_at, staged.length > 0 || !isCommit(event));
+    const staged = this.#transactions.events.get(event.data.transaction_id) ?? [];
+    this.end(event, isCommit(event) ? this.applyStaged(staged, event, 0) : 0);
   }
 
   #remember(transactionId: string, closedAt: string, hasStaged: boolean): void {

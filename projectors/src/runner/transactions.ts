@@ -8,9 +8,7 @@ export type StagedEvent = VaultEvent;
 /** The most entries kept in memory between batches. Beyond them the database is asked again. */
 const mostRemembered = { transactions: 10_000, events: 2_000, characters: 16_777_216 };
 
-/**
- * The known transactions. Those seen since their opening are known completely, others as far as they were looked up.
- */
+/** The transactions seen since their opening, with their staged events, and the others that were looked up and have ended. */
 export class Transactions {
   readonly events = new Map<string, StagedEvent[]>();
   readonly closed = new Set<string>();
@@ -18,52 +16,35 @@ export class Transactions {
   /** Of the events that were remembered since the last `clear`. */
   #characters = 0;
 
-  /** The transactions that must be looked up before these events can be applied. Undefined when there are none. */
-  unknownOf(events: readonly RecordedEvent[]): TouchedTransactions | undefined {
-    const enlisting = new Set<string>();
-    const committing = new Set<string>();
-    const dropping = new Set<string>();
+  /** The transactions of these events of which must be looked up whether they ended. */
+  unknownOf(events: readonly RecordedEvent[]): readonly string[] {
+    const touched = new Set<string>();
     for (const event of events) {
       const id = enlistedIn(event);
-      if (id !== undefined) enlisting.add(id);
-      else if (isEnding(event)) (isCommit(event) ? committing : dropping).add(event.data.transaction_id);
+      if (id !== undefined) touched.add(id);
+      else if (isEnding(event)) touched.add(event.data.transaction_id);
       else if (event.type === opening) this.#seenOpening.add(event.data.transaction_id);
     }
-    const isUnknown = (id: string): boolean => !this.#seenOpening.has(id);
-    const unknown = {
-      enlisting: [...enlisting].filter(isUnknown),
-      committing: [...committing].filter(isUnknown),
-      dropping: [...dropping].filter(isUnknown),
-    };
-    return Object.values(unknown).every((ids) => ids.length === 0) ? undefined : unknown;
+    return [...touched].filter((id) => !this.isKnown(id));
   }
 
-  learn(
-    staged: readonly { transaction_id: string; event: string }[],
-    closed: readonly { id: string }[],
-  ): void {
-    for (const { transaction_id: id, event } of staged) {
-      // An older release may have staged the event.
-      this.stage(id, currentEvent(JSON.parse(event) as NewEvent), event.length);
-    }
-    for (const { id } of closed) this.closed.add(id);
+  /** Whether all staged events of the transaction are here. */
+  isKnown(id: string): boolean {
+    return this.#seenOpening.has(id);
   }
 
   /** @param characters the length of the event as text */
   stage(id: string, event: StagedEvent, characters: number): void {
+    if (!this.isKnown(id)) return;
     this.#characters += characters;
     const list = this.events.get(id);
     if (list) list.push(event);
     else this.events.set(id, [event]);
   }
 
-  /** Called after a batch: the results of its look-ups may be incomplete for the next one. */
-  forget(looked: TouchedTransactions | undefined): void {
-    const ids = looked ? [...looked.enlisting, ...looked.committing, ...looked.dropping] : [];
-    for (const id of ids) {
-      this.events.delete(id);
-      this.closed.delete(id);
-    }
+  /** Called after a batch. @param looked the ids that were looked up: the results may be incomplete for the next batch */
+  forget(looked: readonly string[]): void {
+    for (const id of looked) this.closed.delete(id);
     let events = 0;
     for (const list of this.events.values()) events += list.length;
     const { transactions, events: mostEvents, characters } = mostRemembered;
@@ -95,23 +76,27 @@ const isOfTransaction = (type: string): boolean => type === opening || type in b
 export const enlistedIn = (event: RecordedEvent): string | undefined =>
   isOfTransaction(event.type) ? undefined : event.metadata.transaction_id;
 
-export interface TouchedTransactions {
-  /** Transactions that an event is enlisted in. The look-up tells whether they ended. */
-  readonly enlisting: readonly string[];
-  /** Transactions that are committed. The look-up gives their staged events. */
-  readonly committing: readonly string[];
-  /** Transactions that are dropped. Their staged events are not read. */
-  readonly dropping: readonly string[];
-}
-
 export const hasEnding = (events: readonly RecordedEvent[]): boolean => events.some(isEnding);
 
-export const stagedEventsOf = (ids: readonly string[]): Statement =>
+export interface StagedRow {
+  readonly position: string;
+  readonly event: string;
+}
+
+/** The first staged events of a transaction after a position: 1,000, while those before one have less than 4 MiB. */
+export const stagedPage = (id: string, after: string): Statement =>
   statement(
-    `select transaction_id, event from staged_event where transaction_id = any($1::uuid[])
-      order by transaction_id, position`,
-    [ids],
+    `select position, event from (
+        select position, event, sum(octet_length(event)) over (order by position) - octet_length(event) as bytes_before
+        from staged_event where transaction_id = $1 and position > $2 order by position limit 1000
+      ) page where bytes_before < 4194304 order by position`,
+    [id, after],
   );
+
+/** An older release may have staged the event. */
+export const stagedEventOf = ({ event }: StagedRow): StagedEvent =>
+  currentEvent(JSON.parse(event) as NewEvent);
+
 export const closedAmong = (ids: readonly string[]): Statement =>
   statement('select id from closed_transaction where id = any($1::uuid[])', [ids]);
 
