@@ -4,7 +4,7 @@ import { createProjectionAdmin } from '../src/admin.ts';
 import type { Projection } from '../src/projection.ts';
 import { tokens } from '../src/projections/index.ts';
 import { many, useAdministeredVault, type AdministeredVault } from './administered-vault.ts';
-import { tokenCreated, tokenDeleted, tokenUpdated } from './events.ts';
+import { sealed, tokenCreated, tokenDeleted, tokenUpdated } from './events.ts';
 import { contentOf, eventually } from './vault.ts';
 
 let vault: AdministeredVault;
@@ -46,6 +46,18 @@ async function standingRebuild() {
 }
 
 describe('a rebuild', () => {
+  it('holds at most some 4 MiB of the log at once', async () => {
+    vault.start({ projections: [tokens] });
+    const data = sealed('x'.repeat(786_432));
+    const large = Array.from({ length: 12 }, (_, n) => tokenCreated(`large-${n}`, { data }));
+    await vault.reached(await vault.append(...large, ...many(40)), ['tokens']);
+    const before = await contentOf(vault, tokens);
+    const held: number[] = [];
+    await vault.admin.rebuild('tokens', { onProgress: (_position, _until, events) => held.push(events) });
+    expect(held.filter((events) => events > 0)).toEqual([4, 4, 4, 10, 10, 10, 10]);
+    expect(await contentOf(vault, tokens)).toEqual(before);
+  });
+
   it('gives the content of the log without the planted rows, and leaves no other tables', async () => {
     vault.start({ projections: [tokens] });
     await vault.reached(

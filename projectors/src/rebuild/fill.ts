@@ -10,6 +10,7 @@ import { BatchWriter } from '../runner/batch-writer.ts';
 import { findCulprit } from '../runner/culprit.ts';
 import { isFenced, isPassing } from '../runner/failures.ts';
 import { pause } from '../runner/leadership.ts';
+import { charactersOf } from '../runner/statements.ts';
 import type { Session } from '../runner/session.ts';
 import { failSuccessor, readSuccessor, type Purpose } from './successor.ts';
 
@@ -26,6 +27,9 @@ export interface FillOptions {
 }
 
 export type FillOutcome = 'filled' | 'cancelled' | 'aborted';
+
+/** Of the events of a batch: as in a page of the log. */
+const mostCharacters = 4 * 1024 * 1024;
 
 /** Applies the log from the successor's position to `until` (inclusive). Waits while the rebuild is paused. */
 export async function fill(options: FillOptions, until: Position): Promise<FillOutcome> {
@@ -56,12 +60,15 @@ const createWriter = ({ session, projection, generation }: FillOptions, position
 async function writeUntil(options: FillOptions, writer: BatchWriter, until: Position): Promise<void> {
   const { store, maxBatch, signal, onProgress } = options;
   let events: RecordedEvent[] = [];
+  let characters = 0;
   for await (const event of store.readAll(writer.position, { until, signal })) {
     events.push(event);
-    if (events.length < maxBatch) continue;
+    characters += charactersOf(event.data);
+    if (events.length < maxBatch && characters < mostCharacters) continue;
     await writer.write(events, event.position);
     onProgress(event.position, until, events.length);
     events = [];
+    characters = 0;
   }
   if (!signal.aborted) {
     await writer.write(events, until);

@@ -64,9 +64,10 @@ function inParts<Item>(
   return parts;
 }
 
-function charactersOf(row: Row): number {
+/** The characters of the texts of a row, or of the data of an event. */
+export function charactersOf(row: object): number {
   let characters = 0;
-  for (const value of Object.values(row)) {
+  for (const value of Object.values(row) as readonly unknown[]) {
     if (typeof value === 'string') characters += value.length;
     else if (typeof value === 'object' && value !== null) characters += JSON.stringify(value).length;
   }
