@@ -1,22 +1,11 @@
-import type {
-  AccessRule,
-  AccessRuleCondition,
-  Permission,
-  TokenPermission,
-  Transform,
-} from '@token-vault/contracts';
+import type { AccessRule, Permission, TokenPermission, Transform } from '@token-vault/contracts';
 import { mayUseTokens } from './console.ts';
+import { firstCovering, type AccessibleToken } from './prepared-rules.ts';
 import { sidesOf, type Grants, type Principal } from './principal.ts';
 import { decisionOf, holdsBack, readingPermissions } from './reason.ts';
 import { showsPlaintext, type TokenAccess } from './token-access.ts';
 import { lesserOf } from './transforms.ts';
 import type { TokenVisibility } from './visibility.ts';
-
-/** The properties of a token that an access decision needs. */
-export interface AccessibleToken {
-  readonly id: string;
-  readonly containers: readonly string[];
-}
 
 const reasonNeeded = 'A rule requires a reason for this access: send it in the header SVC-REASON.';
 
@@ -32,34 +21,12 @@ export const shownBy = (transform: Transform, hasMask: boolean): Transform =>
 
 const denied: TokenAccess = { isGranted: false };
 
-/** A grant on a container covers its sub-containers; upper and lower case are equal (rules.md §3). */
-function covers(container: string, token: AccessibleToken): boolean {
-  const prefix = container.toLowerCase();
-  return token.containers.some((path) => path.toLowerCase().startsWith(prefix));
-}
-
-function holds(condition: AccessRuleCondition, token: AccessibleToken): boolean {
-  const isContainer = condition.attribute === 'container';
-  const wanted = isContainer ? condition.value.toLowerCase() : condition.value;
-  const values = isContainer ? token.containers.map((path) => path.toLowerCase()) : [token.id];
-  return values.some((value) =>
-    condition.operator === 'equals' ? value === wanted : value.startsWith(wanted),
-  );
-}
-
-function applies(rule: AccessRule, token: AccessibleToken): boolean {
-  if (rule.container !== undefined) return covers(rule.container, token);
-  const { conditions = [] } = rule;
-  return conditions.length > 0 && conditions.every((condition) => holds(condition, token));
-}
-
 /** The first rule by priority that grants the permission and covers the token; undefined when the plain permissions decide. */
 export const decidingRule = (
   { rules }: Grants,
   permission: TokenPermission,
   token: AccessibleToken,
-): AccessRule | undefined =>
-  rules.find((rule) => rule.permissions.includes(permission) && applies(rule, token));
+): AccessRule | undefined => firstCovering(rules, permission, token);
 
 function decideAlone(
   grants: Grants,

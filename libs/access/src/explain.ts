@@ -1,5 +1,6 @@
 import type { AccessRule, TokenPermission, Transform } from '@token-vault/contracts';
-import { decideTokenAccess, decidingRule, type AccessibleToken } from './decide.ts';
+import { decideTokenAccess, decidingRule } from './decide.ts';
+import type { AccessibleToken } from './prepared-rules.ts';
 import type { Principal } from './principal.ts';
 
 type ShownAs = Transform | 'none';

@@ -1,5 +1,6 @@
 import type { TokenPermission } from '@token-vault/contracts';
-import { decideTokenAccess, type AccessibleToken } from './decide.ts';
+import { decideTokenAccess } from './decide.ts';
+import type { AccessibleToken } from './prepared-rules.ts';
 import { sidesOf, type Grants, type Principal } from './principal.ts';
 import { revealsPlainly } from './reason.ts';
 import type { TokenAccess } from './token-access.ts';

@@ -1,6 +1,7 @@
 export { holderOf, type Grants, type Principal, type TenantContext } from './principal.ts';
 export { seesFingerprints } from './console.ts';
-export { can, decideTokenAccess, refusalText, shownBy, type AccessibleToken } from './decide.ts';
+export { can, decideTokenAccess, refusalText, shownBy } from './decide.ts';
+export type { AccessibleToken } from './prepared-rules.ts';
 export { tokenVisibility, type TokenVisibility, type VisibilityClause } from './visibility.ts';
 export { isDataSearchable, searchableData, type SearchableData } from './search-data.ts';
 export { explainTokenAccess, shownAccess, type ExplainedAccess, type ShownAccess } from './explain.ts';

@@ -1,4 +1,5 @@
-import { decideTokenAccess, decidingRule, type AccessibleToken } from './decide.ts';
+import { decideTokenAccess, decidingRule } from './decide.ts';
+import type { AccessibleToken } from './prepared-rules.ts';
 import { sidesOf, type Grants, type Principal } from './principal.ts';
 import { showsPlaintext } from './token-access.ts';
 import { clauseOf, type VisibilityClause } from './visibility.ts';

@@ -1,4 +1,4 @@
-import { can, explainTokenAccess, holderOf, type Principal, shownAccess } from '@token-vault/access';
+import { can, explainTokenAccess, holderOf } from '@token-vault/access';
 import {
   EntitiesRead,
   entityTypeOfToken,
@@ -12,23 +12,12 @@ import { createApplications, type ApplicationRow, type ApplicationSources } from
 import { createTokenLookup } from '../tokens/lookup.ts';
 import { requireSignedRows } from '../tokens/signed-rows.ts';
 import { isExpired, type TokenRow } from '../tokens/row.ts';
+import { callerOf, matrixRows, named } from './matrix.ts';
 import { listContainers } from './queries.ts';
 
 export interface AccessDependencies extends ApplicationSources {
   readonly audit: AuditTrail;
 }
-
-/** The application as a caller, with the rules of its row. */
-const callerOf = (row: ApplicationRow, { principal }: RequestContext): Principal => ({
-  tenant: principal.tenant,
-  actor: { kind: 'application', id: row.id },
-  applicationId: row.id,
-  applicationType: row.type,
-  permissions: row.permissions,
-  rules: [...row.rules].sort((one, other) => one.priority - other.priority),
-});
-
-const named = ({ id, name, type }: ApplicationRow) => ({ id, name, type });
 
 const recordApplications = (
   audit: AuditTrail,
@@ -37,18 +26,10 @@ const recordApplications = (
   ids: readonly string[],
 ) => audit.record(context, EntitiesRead, { entity_type: 'application', operation, entity_ids: ids });
 
-/** How the data of tokens is shown to the application in each container. */
-function matrixRow(row: ApplicationRow, containers: readonly string[], context: RequestContext) {
-  const caller = callerOf(row, context);
-  // Rules of applications depend on the container only, so the decision is the same for all its tokens.
-  const access = containers.map((path) => shownAccess(caller, 'token:read', { id: '', containers: [path] }));
-  return { ...named(row), access };
-}
-
 /** The decision about each operation of the application on the token. */
 function explanation(row: ApplicationRow, { id, type, container }: TokenRow, context: RequestContext) {
   const containers = [container];
-  const caller = callerOf(row, context);
+  const caller = callerOf(row, context.principal.tenant);
   const operations = tokenPermissions.map((permission) => ({
     permission,
     ...explainTokenAccess(caller, permission, { id, containers }),
@@ -83,7 +64,7 @@ export function createAccessHandlers(
         'list',
         data.map(({ id }) => id),
       );
-      const rows = data.map((row) => matrixRow(row, containers, context));
+      const rows = await matrixRows(data, containers, context.principal);
       const isCut = found.length > maxMatrixContainers;
       return { body: { pagination, containers, more_containers: isCut, data: rows } };
     },
