@@ -97,13 +97,18 @@ describe('the rules of a caller', () => {
   afterEach(() => vi.restoreAllMocks());
   const all: readonly TokenPermission[] = ['token:read', 'token:search', 'token:use', 'token:update'];
   const inside = `/${'a'.repeat(200)}/`;
+  const id = 'i'.repeat(24);
+  const beginning = (attribute: 'id' | 'container', value: string): AccessRuleCondition[] =>
+    Array.from(value.slice(0, 24), (_, index) => ({
+      attribute,
+      operator: 'starts_with',
+      value: value.slice(0, index + 1),
+    }));
+  /** All hold for a token inside except the last one. */
   const conditions: readonly AccessRuleCondition[] = [
-    ...Array.from({ length: 49 }, (_, index) => ({
-      attribute: 'container' as const,
-      operator: 'starts_with' as const,
-      value: inside.slice(0, index + 1),
-    })),
-    { attribute: 'id', operator: 'equals', value: 'another' },
+    ...beginning('id', id),
+    ...beginning('container', inside),
+    { attribute: 'container', operator: 'starts_with', value: `${inside}b/` },
   ];
   /** The largest rules that are accepted, of which none covers the token. */
   const largest = (): AccessRule[] =>
@@ -119,7 +124,7 @@ describe('the rules of a caller', () => {
   it('are brought to lower case once, however many decisions are taken by them and by copies of the caller', () => {
     const caller = callerOf(largest());
     const folded = vi.spyOn(String.prototype, 'toLowerCase');
-    decideTokenAccess(caller, 'token:read', { id: 'one', containers: [inside] });
+    decideTokenAccess(caller, 'token:read', { id, containers: [inside] });
     folded.mockClear();
     for (let each = 0; each < 50; each += 1)
       shownAccess({ ...caller, reason: 'ticket 12' }, 'token:read', {
@@ -132,9 +137,9 @@ describe('the rules of a caller', () => {
 
   it('compare a token with at most two values each', () => {
     const caller = callerOf(largest());
-    decideTokenAccess(caller, 'token:read', { id: 'one', containers: [inside] });
+    decideTokenAccess(caller, 'token:read', { id, containers: [inside] });
     const comparing = [vi.spyOn(String.prototype, 'startsWith'), vi.spyOn(String.prototype, 'slice')];
-    decideTokenAccess(caller, 'token:read', { id: 'two', containers: [inside] });
+    decideTokenAccess(caller, 'token:read', { id, containers: [inside] });
     const compared = comparing.reduce((sum, { mock }) => sum + mock.calls.length, 0);
     expect(compared).toBeLessThanOrEqual(2 * caller.rules.length);
   });
