@@ -1,4 +1,4 @@
-import { FairPlaces, type Holder } from '@token-vault/batching';
+import { ApplicationRests, FairPlaces, type Holder } from '@token-vault/batching';
 import { UnavailableError } from '@token-vault/contracts';
 import { inFlight, requestTurns } from '@token-vault/http';
 import type { Pool, QueryConfig, QueryResultRow } from 'pg';
@@ -11,8 +11,8 @@ export interface Reader {
 export interface FairReads {
   /** Runs statements of this application within its tenant's share of the pool. */
   of(holder: Holder): Reader;
-  /** Counts work that the found rows cause, in milliseconds of the thread. Beside others, it makes the tenant rest like a long statement. */
-  spend(tenantId: string, ms: number): void;
+  /** Counts work that the found rows cause, in milliseconds of the thread. Beside others, it makes the application rest like a long statement. */
+  spend(holder: Holder, ms: number): void;
 }
 
 export interface FairReadOptions {
@@ -34,56 +34,15 @@ export interface FairReadOptions {
 const keptFree = 2;
 /** A statement that takes longer counts as long: it used a processor of the database, or returned many rows. So does work for the rows. */
 const longMs = 20;
-/** After a long statement the tenant rests for this multiple of its time. All rests together end after the longest time of a statement. */
+/** After a long statement its application rests for this multiple of its time. All rests together end after the longest time of a statement. */
 const restOfLong = 3;
 const longestRestMs = 5_000;
-
-/** The tenants whose last statement was long. They rest, and have one place afterwards. */
-class SlowTenants {
-  /** A tenant rests until `untilMs`. Then its timer ends the rest. */
-  readonly #states = new Map<string, { isResting: boolean; untilMs: number; timer: NodeJS.Timeout }>();
-  readonly #nowMs: () => number;
-  readonly #onEnd: () => void;
-
-  constructor(nowMs: () => number, onEnd: () => void) {
-    this.#nowMs = nowMs;
-    this.#onEnd = onEnd;
-  }
-
-  /** Undefined for a tenant that is not slow. */
-  placesOf(tenantId: string): 0 | 1 | undefined {
-    const state = this.#states.get(tenantId);
-    return state && (state.isResting ? 0 : 1);
-  }
-
-  /** The end of the present rest, or now. */
-  endOfRest(tenantId: string): number {
-    const state = this.#states.get(tenantId);
-    return state?.isResting ? state.untilMs : this.#nowMs();
-  }
-
-  rest(tenantId: string, endMs: number): void {
-    clearTimeout(this.#states.get(tenantId)?.timer);
-    const untilMs = Math.min(endMs, this.#nowMs() + longestRestMs);
-    const end = () => {
-      state.isResting = false;
-      this.#onEnd();
-    };
-    const state = { isResting: true, untilMs, timer: setTimeout(end, untilMs - this.#nowMs()).unref() };
-    this.#states.set(tenantId, state);
-  }
-
-  /** A short statement ends the state, but not a rest. */
-  endUnlessResting(tenantId: string): void {
-    if (this.placesOf(tenantId) === 1) this.#states.delete(tenantId);
-  }
-}
 
 /**
  * A list or a search may read the whole table of a tenant. So one tenant has at most half of the pool's connections
  * for them, all tenants together leave two free, and waiting statements are served by turns of the tenants, and of their applications. The pool
- * bounds the time of a statement. Beside other tenants, a tenant whose last statement was long has one place and rests
- * after each long one, so that its statements use a quarter of a processor.
+ * bounds the time of a statement. Beside other tenants, an application whose last statement was long has one place and rests
+ * after each long one, so that the long statements of its tenant use a quarter of a processor (ApplicationRests).
  */
 export function createFairReads(pool: Pool, options: FairReadOptions = {}): FairReads {
   const { waitingOfApplication = 200, maxWaiting = 2_000, waitMs = 10_000 } = options;
@@ -92,11 +51,20 @@ export function createFairReads(pool: Pool, options: FairReadOptions = {}): Fair
   const size = pool.options.max;
   const places = Math.max(1, size - keptFree);
   const placesOfTenant = Math.max(1, Math.min(places, Math.floor(size / 2)));
-  const slow = new SlowTenants(nowMs, () => fair.startWaiting());
-  const placesOf = (tenantId: string) => slow.placesOf(tenantId) ?? placesOfTenant;
+  const rests = new ApplicationRests({
+    onEnd: () => fair.startWaiting(),
+    longestMs: longestRestMs,
+    nowMs,
+  });
+  /** The applications whose last statement was long. They have one place, and none while they rest. */
+  const slow = new Set<string>();
   const fair = new FairPlaces({
     places,
-    placesOf,
+    placesOf: () => placesOfTenant,
+    placesOfApplication(holder) {
+      if (rests.isResting(holder)) return 0;
+      return slow.has(keyOf(holder)) ? 1 : placesOfTenant;
+    },
     waitingOfTenant: waitingOfApplication,
     maxWaiting,
     refuse: tooMany,
@@ -110,22 +78,26 @@ export function createFairReads(pool: Pool, options: FairReadOptions = {}): Fair
     try {
       requireRead(holder);
     } catch (error) {
-      fair.leave(holder.tenantId);
+      fair.leave(holder.tenantId, holder.applicationId);
       throw error;
     }
   }
 
-  function leave(tenantId: string, tookMs: number): void {
-    if (tookMs > longMs && !isAlone(tenantId))
+  function leave(holder: Holder, tookMs: number): void {
+    const { tenantId, applicationId } = holder;
+    if (tookMs > longMs && !isAlone(tenantId)) {
+      slow.add(keyOf(holder));
       // Statements at the same time share the processors, so their times are not added.
-      slow.rest(tenantId, Math.max(slow.endOfRest(tenantId), nowMs() + tookMs * restOfLong));
-    else slow.endUnlessResting(tenantId);
-    fair.leave(tenantId);
+      rests.rest(holder, tookMs * restOfLong);
+    } else if (!rests.isResting(holder)) slow.delete(keyOf(holder));
+    fair.leave(tenantId, applicationId);
   }
 
   return {
-    spend(tenantId, ms) {
-      if (ms > longMs && !isAlone(tenantId)) slow.rest(tenantId, slow.endOfRest(tenantId) + ms * restOfLong);
+    spend(holder, ms) {
+      if (ms <= longMs || isAlone(holder.tenantId)) return;
+      slow.add(keyOf(holder));
+      rests.extend(holder, ms * restOfLong);
     },
     of: (holder) => ({
       async query<Row extends QueryResultRow>(statement: QueryConfig) {
@@ -136,12 +108,14 @@ export function createFairReads(pool: Pool, options: FairReadOptions = {}): Fair
         } catch (error) {
           throw isTimeout(error) ? tooLong(error) : error;
         } finally {
-          leave(holder.tenantId, nowMs() - begunMs);
+          leave(holder, nowMs() - begunMs);
         }
       },
     }),
   };
 }
+
+const keyOf = ({ tenantId, applicationId }: Holder): string => `${tenantId} ${applicationId}`;
 
 const tooMany = (): UnavailableError =>
   new UnavailableError('Too many lists and searches wait to be read. Nothing was shown; try again.');

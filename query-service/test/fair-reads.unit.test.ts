@@ -124,7 +124,7 @@ describe('the lists of tenants', () => {
   });
 });
 
-describe('long statements of a tenant', () => {
+describe('long statements of an application', () => {
   let nowMs = 0;
   let isAlone = false;
   const statement = { text: 'long' };
@@ -143,7 +143,7 @@ describe('long statements of a tenant', () => {
     await settle();
   }
 
-  it('run one by one beside others, and the tenant rests three times as long after each', async () => {
+  it('run one by one beside others, and the application rests three times as long after each', async () => {
     const reads = open();
     for (let index = 0; index < 6; index += 1) void reads.of(app('greedy')).query(statement);
     await settle();
@@ -163,7 +163,7 @@ describe('long statements of a tenant', () => {
     expect(running).toHaveLength(5);
   });
 
-  it('do not take places of others while the tenant rests', async () => {
+  it('do not take places of others while the application rests', async () => {
     const reads = open();
     const greedy = ['a', 'b', 'c', 'd'];
     for (const name of greedy) void reads.of(app(name)).query(statement);
@@ -196,7 +196,7 @@ describe('long statements of a tenant', () => {
     expect(running).toHaveLength(4);
   });
 
-  it('make the tenant wait no longer than a statement may take', async () => {
+  it('make the application wait no longer than a statement may take', async () => {
     const reads = open();
     for (let index = 0; index < 4; index += 1) void reads.of(app('slow')).query(statement);
     await settle();
@@ -210,8 +210,8 @@ describe('long statements of a tenant', () => {
   it('are also short ones whose rows cause long work', async () => {
     const reads = open();
     // Two pages at the same time: their work is added.
-    reads.spend('pages', 50);
-    reads.spend('pages', 100);
+    reads.spend(app('pages'), 50);
+    reads.spend(app('pages'), 100);
     void reads.of(app('pages')).query(statement);
     void reads.of(app('other')).query(statementOf('other'));
     await settle();
@@ -222,12 +222,32 @@ describe('long statements of a tenant', () => {
     expect(running).toHaveLength(2);
   });
 
+  it('do not delay other applications of the tenant, until two of them rest', async () => {
+    const reads = open();
+    const read = (id: string) => void reads.of(app('one', id)).query(statementOf(id));
+    for (const id of ['slow', 'slow']) read(id);
+    await settle();
+    await end(0, 100);
+    await end(1, 0);
+    for (const id of ['slow', 'other', 'other']) read(id);
+    await settle();
+    expect(started().slice(2)).toEqual(['other', 'other']);
+    reads.spend(app('one', 'pages'), 100);
+    read('third');
+    await settle();
+    expect(running).toHaveLength(4);
+    await vi.advanceTimersByTimeAsync(300);
+    expect(started().slice(4)).toEqual(['slow']);
+    await end(2, 0);
+    expect(started().slice(5)).toEqual(['third']);
+  });
+
   it('do not include work that is short, or of a tenant that is alone', async () => {
     const reads = open();
-    reads.spend('small', 20);
+    reads.spend(app('small'), 20);
     void reads.of(app('small')).query(statementOf('small'));
     isAlone = true;
-    reads.spend('alone', 1_000);
+    reads.spend(app('alone'), 1_000);
     void reads.of(app('alone')).query(statementOf('alone'));
     await settle();
     expect(started()).toEqual(['small', 'alone']);

@@ -1,10 +1,13 @@
 import { TenantQueue } from './tenant-queue.ts';
+import type { Holder } from './tenant-shares.ts';
 
 export interface FairPlacesOptions {
   /** Number of places for all tenants together. */
   readonly places: number;
   /** Number of places that this tenant may have now. Called again whenever a place becomes free, and by `startWaiting`. */
   readonly placesOf: (tenantId: string) => number;
+  /** Number of these places that this application may have now. By default all. */
+  readonly placesOfApplication?: (holder: Holder) => number;
   /**
    * Maximum number of waiting callers of one tenant, and of all tenants. Of one application, where callers name theirs: those of the tenant are
    * fewer than twice as many then, so that the others find room.
@@ -27,7 +30,7 @@ export class FairPlaces {
   readonly #options: FairPlacesOptions;
   /** Each item begins the work of a caller. */
   readonly #waiting: TenantQueue<() => void>;
-  readonly #taken = new Map<string, number>();
+  readonly #taken = new Map<string, Map<string, number>>();
   #total = 0;
 
   constructor(options: FairPlacesOptions) {
@@ -50,14 +53,14 @@ export class FairPlaces {
   enter(tenantId: string, applicationId = ''): WaitingForPlace | undefined {
     const { places, maxWaiting, refuse } = this.#options;
     const holder = { tenantId, applicationId };
-    if (this.#waiting.sizeOf(tenantId) === 0 && this.#total < places && this.#mayTake(tenantId)) {
-      this.#take(tenantId);
+    if (this.#waiting.sizeOf(tenantId) === 0 && this.#total < places && this.#mayTake(holder)) {
+      this.#take(holder);
       return undefined;
     }
     if (!this.#waiting.mayWait(holder) || this.#waiting.size >= maxWaiting) throw refuse();
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const start = () => {
-      this.#take(tenantId);
+      this.#take(holder);
       resolve();
     };
     this.#waiting.push(holder, start);
@@ -70,33 +73,43 @@ export class FairPlaces {
     };
   }
 
-  leave(tenantId: string): void {
-    const left = this.#takenBy(tenantId) - 1;
-    if (left > 0) this.#taken.set(tenantId, left);
-    else this.#taken.delete(tenantId);
+  leave(tenantId: string, applicationId = ''): void {
+    const taken = this.#taken.get(tenantId);
+    const left = (taken?.get(applicationId) ?? 0) - 1;
+    if (left > 0) taken?.set(applicationId, left);
+    else taken?.delete(applicationId);
+    if (taken?.size === 0) this.#taken.delete(tenantId);
     this.#total -= 1;
     this.startWaiting();
   }
 
-  /** Starts callers that now may have a place. Call it when `placesOf` may give more places than before. */
+  /** Starts callers that now may have a place. Call it when the options may give more places than before. */
   startWaiting(): void {
     while (this.#total < this.#options.places) {
-      const start = this.#waiting.take((tenantId) => this.#mayTake(tenantId));
+      const start = this.#waiting.take(
+        (tenantId) => this.#takenBy(tenantId) < this.#options.placesOf(tenantId),
+        (_start, holder) => this.#mayTake(holder),
+      );
       if (!start) return;
       start();
     }
   }
 
   #takenBy(tenantId: string): number {
-    return this.#taken.get(tenantId) ?? 0;
+    let sum = 0;
+    for (const places of this.#taken.get(tenantId)?.values() ?? []) sum += places;
+    return sum;
   }
 
-  #mayTake(tenantId: string): boolean {
-    return this.#takenBy(tenantId) < this.#options.placesOf(tenantId);
+  #mayTake(holder: Holder): boolean {
+    const { placesOf, placesOfApplication = () => Infinity } = this.#options;
+    const own = this.#taken.get(holder.tenantId)?.get(holder.applicationId) ?? 0;
+    return this.#takenBy(holder.tenantId) < placesOf(holder.tenantId) && own < placesOfApplication(holder);
   }
 
-  #take(tenantId: string): void {
-    this.#taken.set(tenantId, this.#takenBy(tenantId) + 1);
+  #take({ tenantId, applicationId }: Holder): void {
+    const taken = this.#taken.get(tenantId) ?? new Map<string, number>();
+    this.#taken.set(tenantId, taken.set(applicationId, (taken.get(applicationId) ?? 0) + 1));
     this.#total += 1;
   }
 }

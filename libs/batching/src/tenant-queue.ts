@@ -43,13 +43,14 @@ export class TenantQueue<Item> {
    */
   take(
     isServed: (tenantId: string) => boolean,
-    accept: (item: Item) => boolean = () => true,
+    accept: (item: Item, holder: Holder) => boolean = () => true,
   ): Item | undefined {
     for (const [tenantId, items] of this.#waiting) {
       if (!isServed(tenantId)) continue;
-      const item = items.take(
-        (applicationId, each) => accept(each) && this.#left({ tenantId, applicationId }),
-      );
+      const item = items.take((applicationId, each) => {
+        const holder = { tenantId, applicationId };
+        return accept(each, holder) && this.#left(holder);
+      });
       if (item === undefined) continue;
       this.#waiting.delete(tenantId);
       if (items.size > 0) this.#waiting.set(tenantId, items);

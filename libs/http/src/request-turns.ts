@@ -146,7 +146,7 @@ export class RequestTurns {
       hasPlace = false;
       clearTimeout(timer);
       this.#present.see(tenantId);
-      this.#places.leave(tenantId);
+      this.#places.leave(tenantId, applicationId);
       return true;
     };
     const timer = setTimeout(leave, this.#countedMs);

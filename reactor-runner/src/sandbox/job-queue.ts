@@ -1,14 +1,8 @@
-import { FairQueue, presentTenants, TenantQueue, type Holder } from '@token-vault/batching';
+import { FairQueue, presentTenants, TenantQueue } from '@token-vault/batching';
 import { EndedRuns } from './ended-runs.ts';
-import type { Job } from './job.ts';
+import { holderOf, type Job } from './job.ts';
 import { mayBegin, mayBeginInLentPlace, type BusySlots, type Places } from './places.ts';
 import type { SandboxPoolOptions } from './pool-types.ts';
-
-/** In the queue each caller counts as an application, so the checks of code do together. */
-const holderOf = ({ tenantId, caller }: Pick<Job, 'tenantId' | 'caller'>): Holder => ({
-  tenantId,
-  applicationId: caller,
-});
 
 /** The jobs that wait for a process. */
 export class JobQueue {
