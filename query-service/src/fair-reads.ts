@@ -1,6 +1,8 @@
-import { ApplicationRests, FairPlaces, type Holder } from '@token-vault/batching';
+import { holderOf } from '@token-vault/access';
+import { ApplicationRests, FairPlaces, type Holder, type WaitingForPlace } from '@token-vault/batching';
 import { UnavailableError } from '@token-vault/contracts';
 import { inFlight, requestTurns } from '@token-vault/http';
+import type { RequestContext } from '@token-vault/operations';
 import type { Pool, QueryConfig, QueryResultRow } from 'pg';
 
 /** The connections that lists, searches, counts and reports use. */
@@ -8,11 +10,17 @@ export interface Reader {
   query<Row extends QueryResultRow>(statement: QueryConfig): Promise<{ readonly rows: Row[] }>;
 }
 
+/** The application of a request, and how the request waits. */
+interface ReadingRequest {
+  readonly principal: Parameters<typeof holderOf>[0];
+  readonly outOfTurn: RequestContext['outOfTurn'];
+}
+
 export interface FairReads {
-  /** Runs statements of this application within its tenant's share of the pool. */
-  of(holder: Holder): Reader;
+  /** Runs statements of this request within its tenant's share of the pool. A request whose statement must wait holds no place at the edge until the statement has ended. */
+  of(request: ReadingRequest): Reader;
   /** Counts work that the found rows cause, in milliseconds of the thread. Beside others, it makes the application rest like a long statement. */
-  spend(holder: Holder, ms: number): void;
+  spend(request: ReadingRequest, ms: number): void;
 }
 
 export interface FairReadOptions {
@@ -38,6 +46,41 @@ const longMs = 20;
 const restOfLong = 3;
 const longestRestMs = 5_000;
 
+const keyOf = ({ tenantId, applicationId }: Holder): string => `${tenantId} ${applicationId}`;
+
+/** The applications whose last statement was long. They rest, and have one place afterwards. */
+class SlowApplications {
+  readonly #slow = new Set<string>();
+  readonly #rests: ApplicationRests;
+
+  constructor(nowMs: () => number, onEnd: () => void) {
+    this.#rests = new ApplicationRests({ nowMs, onEnd, longestMs: longestRestMs });
+  }
+
+  /** Undefined for an application that neither is slow nor waits for the rests of others. */
+  placesOf(holder: Holder): 0 | 1 | undefined {
+    if (this.#rests.isResting(holder)) return 0;
+    return this.#slow.has(keyOf(holder)) ? 1 : undefined;
+  }
+
+  /** After a statement. Statements at the same time share the processors, so their times are not added. */
+  rest(holder: Holder, tookMs: number): void {
+    this.#slow.add(keyOf(holder));
+    this.#rests.rest(holder, tookMs * restOfLong);
+  }
+
+  /** After other work. */
+  extend(holder: Holder, ms: number): void {
+    this.#slow.add(keyOf(holder));
+    this.#rests.extend(holder, ms * restOfLong);
+  }
+
+  /** A short statement ends the state, but not a rest. */
+  endUnlessResting(holder: Holder): void {
+    if (!this.#rests.isResting(holder)) this.#slow.delete(keyOf(holder));
+  }
+}
+
 /**
  * A list or a search may read the whole table of a tenant. So one tenant has at most half of the pool's connections
  * for them, all tenants together leave two free, and waiting statements are served by turns of the tenants, and of their applications. The pool
@@ -51,71 +94,57 @@ export function createFairReads(pool: Pool, options: FairReadOptions = {}): Fair
   const size = pool.options.max;
   const places = Math.max(1, size - keptFree);
   const placesOfTenant = Math.max(1, Math.min(places, Math.floor(size / 2)));
-  const rests = new ApplicationRests({
-    onEnd: () => fair.startWaiting(),
-    longestMs: longestRestMs,
-    nowMs,
-  });
-  /** The applications whose last statement was long. They have one place, and none while they rest. */
-  const slow = new Set<string>();
+  const slow = new SlowApplications(nowMs, () => fair.startWaiting());
   const fair = new FairPlaces({
     places,
     placesOf: () => placesOfTenant,
-    placesOfApplication(holder) {
-      if (rests.isResting(holder)) return 0;
-      return slow.has(keyOf(holder)) ? 1 : placesOfTenant;
-    },
+    placesOfApplication: (holder) => slow.placesOf(holder) ?? placesOfTenant,
     waitingOfTenant: waitingOfApplication,
     maxWaiting,
     refuse: tooMany,
   });
 
-  async function enter(holder: Holder): Promise<void> {
-    const waiting = fair.enter(holder.tenantId, holder.applicationId);
-    if (!waiting) return;
+  async function begin(waiting: WaitingForPlace): Promise<void> {
     const timer = setTimeout(() => waiting.giveUp(tooMany()), waitMs);
     await waiting.begun.finally(() => clearTimeout(timer));
-    try {
-      requireRead(holder);
-    } catch (error) {
-      fair.leave(holder.tenantId, holder.applicationId);
-      throw error;
-    }
   }
 
   function leave(holder: Holder, tookMs: number): void {
-    const { tenantId, applicationId } = holder;
-    if (tookMs > longMs && !isAlone(tenantId)) {
-      slow.add(keyOf(holder));
-      // Statements at the same time share the processors, so their times are not added.
-      rests.rest(holder, tookMs * restOfLong);
-    } else if (!rests.isResting(holder)) slow.delete(keyOf(holder));
-    fair.leave(tenantId, applicationId);
+    if (tookMs > longMs && !isAlone(holder.tenantId)) slow.rest(holder, tookMs);
+    else slow.endUnlessResting(holder);
+    fair.leave(holder.tenantId, holder.applicationId);
+  }
+
+  async function run<Row extends QueryResultRow>(holder: Holder, statement: QueryConfig, hasWaited: boolean) {
+    const begunMs = nowMs();
+    try {
+      if (hasWaited) requireRead(holder);
+      return await pool.query<Row>(statement);
+    } catch (error) {
+      throw isTimeout(error) ? tooLong(error) : error;
+    } finally {
+      leave(holder, nowMs() - begunMs);
+    }
   }
 
   return {
-    spend(holder, ms) {
-      if (ms <= longMs || isAlone(holder.tenantId)) return;
-      slow.add(keyOf(holder));
-      rests.extend(holder, ms * restOfLong);
+    spend({ principal }, ms) {
+      const holder = holderOf(principal);
+      if (ms > longMs && !isAlone(holder.tenantId)) slow.extend(holder, ms);
     },
-    of: (holder) => ({
+    of: ({ principal, outOfTurn }) => ({
       async query<Row extends QueryResultRow>(statement: QueryConfig) {
-        await enter(holder);
-        const begunMs = nowMs();
-        try {
-          return await pool.query<Row>(statement);
-        } catch (error) {
-          throw isTimeout(error) ? tooLong(error) : error;
-        } finally {
-          leave(holder, nowMs() - begunMs);
-        }
+        const holder = holderOf(principal);
+        const waiting = fair.enter(holder.tenantId, holder.applicationId);
+        if (!waiting) return run<Row>(holder, statement, false);
+        const reading = begin(waiting).then(() => run<Row>(holder, statement, true));
+        // The edge may refuse the wait. Then the statement returns its place all the same, and its error has no reader.
+        reading.catch(() => undefined);
+        return outOfTurn(() => reading);
       },
     }),
   };
 }
-
-const keyOf = ({ tenantId, applicationId }: Holder): string => `${tenantId} ${applicationId}`;
 
 const tooMany = (): UnavailableError =>
   new UnavailableError('Too many lists and searches wait to be read. Nothing was shown; try again.');

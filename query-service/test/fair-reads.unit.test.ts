@@ -6,7 +6,15 @@ import { createFairReads } from '../src/fair-reads.ts';
 let running: { readonly text: string; readonly end: (error?: Error) => void }[];
 const started = () => running.map(({ text }) => text);
 const statementOf = (text: string) => ({ text });
-const app = (tenantId: string, applicationId = 'only') => ({ tenantId, applicationId });
+/** The number of requests that hold no place at the edge now. */
+let outOfTurn = 0;
+const app = (tenantId: string, applicationId = 'only') => ({
+  principal: { tenant: { id: tenantId }, applicationId },
+  outOfTurn: <Result>(wait: () => Promise<Result>) => {
+    outOfTurn += 1;
+    return wait().finally(() => (outOfTurn -= 1));
+  },
+});
 
 function slowPool(max: number): Pool {
   const query = (statement: { text: string }) =>
@@ -70,6 +78,25 @@ describe('the lists of tenants', () => {
     running[1]?.end();
     await vi.waitFor(() => expect(started()).toHaveLength(5));
     expect(started()).toContain('other');
+  });
+
+  it('hold no place at the edge while they wait, and until they are read then', async () => {
+    const reads = createFairReads(slowPool(1), { isAlone });
+    const first = reads.of(app('one')).query(statementOf('first'));
+    expect(outOfTurn).toBe(0);
+    const second = reads.of(app('one')).query(statementOf('second'));
+    const third = reads.of(app('one')).query(statementOf('third'));
+    expect(outOfTurn).toBe(2);
+    running[0]?.end();
+    await first;
+    await settle();
+    expect([started(), outOfTurn]).toEqual([['first', 'second'], 2]);
+    running[1]?.end();
+    await second;
+    expect(outOfTurn).toBe(1);
+    running[2]?.end();
+    await third;
+    expect(outOfTurn).toBe(0);
   });
 
   it('return a place when a statement fails', async () => {

@@ -54,7 +54,13 @@ export interface Principal extends Grants {
 }
 
 /** The application that holds what the caller takes of its tenant's shares (TenantShares, ThreadShares). */
-export const holderOf = ({ tenant, applicationId }: Principal) => ({ tenantId: tenant.id, applicationId });
+export const holderOf = ({
+  tenant,
+  applicationId,
+}: Pick<Principal, 'applicationId'> & { readonly tenant: Pick<TenantContext, 'id'> }) => ({
+  tenantId: tenant.id,
+  applicationId,
+});
 
 /** The grants that all must allow what the caller does: its own, and for a session also those of its authorizer. */
 export const sidesOf = (principal: Principal): readonly Grants[] =>

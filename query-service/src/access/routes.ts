@@ -1,4 +1,4 @@
-import { can, explainTokenAccess, holderOf } from '@token-vault/access';
+import { can, explainTokenAccess } from '@token-vault/access';
 import {
   EntitiesRead,
   entityTypeOfToken,
@@ -48,14 +48,10 @@ export function createAccessHandlers(
   return {
     async getAccessMatrix({ query }, context) {
       const { id: tenantId } = context.principal.tenant;
-      const reader = reads.of(holderOf(context.principal));
+      const reader = reads.of(context);
       const [found, { pagination, data }] = await Promise.all([
         listContainers(reader, tenantId, query.container),
-        applications.list(
-          { holder: holderOf(context.principal), now: context.now },
-          { ids: query.id, types: query.type },
-          query,
-        ),
+        applications.list(context, { ids: query.id, types: query.type }, query),
       ]);
       const containers = found.slice(0, maxMatrixContainers);
       await recordApplications(

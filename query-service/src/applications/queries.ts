@@ -1,4 +1,3 @@
-import type { Holder } from '@token-vault/batching';
 import {
   aliased,
   applicationStatement,
@@ -7,6 +6,7 @@ import {
   type Permission,
 } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
+import type { RequestContext } from '@token-vault/operations';
 import type { Knex } from 'knex';
 import type { Pool } from 'pg';
 import type { FairReads, Reader } from '../fair-reads.ts';
@@ -83,16 +83,15 @@ interface Tenant {
   readonly now: Date;
 }
 
-interface Lister {
-  readonly holder: Holder;
-  readonly now: Date;
-}
-
 export interface Applications {
   /** An application of the tenant. @throws AlteredRecordError */
   find(tenant: Tenant, id: string): Promise<ApplicationRow | undefined>;
   /** A page of the tenant's applications, newest first. @throws AlteredRecordError */
-  list(by: Lister, filters: ApplicationFilters, page: PageRequest): Promise<Page<ApplicationRow>>;
+  list(
+    context: RequestContext,
+    filters: ApplicationFilters,
+    page: PageRequest,
+  ): Promise<Page<ApplicationRow>>;
 }
 
 export interface ApplicationSources {
@@ -109,9 +108,10 @@ export function createApplications({ pool, reads, keyRing }: ApplicationSources)
       await requireSigned(keyRing, tenantId, rows.map(signed));
       return rows[0];
     },
-    async list({ holder, now }, filters, page) {
-      const { tenantId } = holder;
-      const found = await readPage(reads.of(holder), { tenantId, now }, filters, page);
+    async list(context, filters, page) {
+      const { principal, now } = context;
+      const tenantId = principal.tenant.id;
+      const found = await readPage(reads.of(context), { tenantId, now }, filters, page);
       await requireSigned(keyRing, tenantId, found.data.map(signed));
       return found;
     },

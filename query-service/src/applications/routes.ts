@@ -1,4 +1,3 @@
-import { holderOf } from '@token-vault/access';
 import { EntitiesRead, NotFoundError, type Application } from '@token-vault/contracts';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
 import { describePermissions } from './permissions.ts';
@@ -36,11 +35,7 @@ export function createApplicationHandlers(dependencies: ApplicationDependencies)
 
     async listApplications({ query }, context) {
       const filters = { ids: query.id, types: query.type };
-      const { pagination, data } = await applications.list(
-        { holder: holderOf(context.principal), now: context.now },
-        filters,
-        query,
-      );
+      const { pagination, data } = await applications.list(context, filters, query);
       await audit.record(context, EntitiesRead, {
         entity_type: 'application',
         operation: 'list',

@@ -1,4 +1,3 @@
-import { holderOf } from '@token-vault/access';
 import { EntitiesRead, ForbiddenError, streams, type ConsoleOverview } from '@token-vault/contracts';
 import type { EventStore } from '@token-vault/event-store';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
@@ -35,10 +34,11 @@ async function auditOf(
 
 async function overviewOf(
   { reads, store, vault }: Omit<ConsoleDependencies, 'audit'>,
-  { now, principal }: RequestContext,
+  context: RequestContext,
 ): Promise<ConsoleOverview> {
+  const { now, principal } = context;
   const { id: tenantId } = principal.tenant;
-  const reader = reads.of(holderOf(principal));
+  const reader = reads.of(context);
   const [rates, waiting, projections, sealed, lastHour] = await Promise.all([
     readRates(reader, tenantId, now),
     countWaitingRuns(reader, tenantId),

@@ -1,4 +1,3 @@
-import { holderOf } from '@token-vault/access';
 import { EntitiesRead, NotFoundError, UnavailableError, type Invocation } from '@token-vault/contracts';
 import type { EventStore } from '@token-vault/event-store';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
@@ -52,7 +51,7 @@ export function createInvocationHandlers(dependencies: InvocationDependencies): 
   return {
     async getInvocation({ params: { invocation_id: id } }, context) {
       const { id: tenantId } = context.principal.tenant;
-      const reader = reads.of(holderOf(context.principal));
+      const reader = reads.of(context);
       const isComplete = await waitForRuns(context);
       const row = await findRun(reader, tenantId, id);
       if (!row && !isComplete)
@@ -64,7 +63,7 @@ export function createInvocationHandlers(dependencies: InvocationDependencies): 
 
     async listInvocations({ query }, context) {
       const { id: tenantId } = context.principal.tenant;
-      const reader = reads.of(holderOf(context.principal));
+      const reader = reads.of(context);
       await waitForRuns(context);
       const filters = { reactorId: query.reactor_id, state: query.state };
       const { pagination, data } = await listRuns(reader, tenantId, filters, query);

@@ -1,4 +1,3 @@
-import { holderOf } from '@token-vault/access';
 import { EntitiesRead, entityTypes, type LogEntry, type LogFilterQuery } from '@token-vault/contracts';
 import type { EventStore, Position } from '@token-vault/event-store';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
@@ -52,12 +51,7 @@ export function createLogHandlers({ reads, store, audit, waitForProjections }: L
       const isFresh = await waitForLog(['log'], context);
       const filters = filtersOf(query);
       const { id: tenantId } = context.principal.tenant;
-      const { pagination, data } = await listLogs(
-        reads.of(holderOf(context.principal)),
-        tenantId,
-        filters,
-        query,
-      );
+      const { pagination, data } = await listLogs(reads.of(context), tenantId, filters, query);
       await recordRead(context);
       return { headers: consistency(isFresh), body: { pagination, data: data.map(present) } };
     },
@@ -68,7 +62,7 @@ export function createLogHandlers({ reads, store, audit, waitForProjections }: L
       requireBoundedRange(interval, filters, context.now);
       const isFresh = await waitForLog(['log', 'log_summary'], context);
       const { id: tenantId } = context.principal.tenant;
-      const counts = await summarizeLogs(reads.of(holderOf(context.principal)), tenantId, filters, {
+      const counts = await summarizeLogs(reads.of(context), tenantId, filters, {
         interval,
         group,
       });

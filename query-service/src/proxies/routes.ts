@@ -1,4 +1,3 @@
-import { holderOf } from '@token-vault/access';
 import { findLastUses } from '@token-vault/authentication';
 import {
   EntitiesRead,
@@ -59,7 +58,7 @@ export function createProxyHandlers({ pool, reads, keyRing, audit }: ReactorDepe
     async listProxies({ query }, context) {
       const { tenant } = context.principal;
       const { pagination, data } = await listProxies(
-        reads.of(holderOf(context.principal)),
+        reads.of(context),
         { tenantId: tenant.id, now: context.now },
         { ids: query.id, name: query.name },
         query,

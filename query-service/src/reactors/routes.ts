@@ -1,4 +1,3 @@
-import { holderOf } from '@token-vault/access';
 import { EntitiesRead, NotFoundError, reactorStatement, type Reactor } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
@@ -64,7 +63,7 @@ export function createReactorHandlers({ pool, reads, keyRing, audit }: ReactorDe
       const { tenant } = context.principal;
       const filters = { ids: query.id, name: query.name };
       const { pagination, data } = await listReactors(
-        reads.of(holderOf(context.principal)),
+        reads.of(context),
         { tenantId: tenant.id, now: context.now },
         filters,
         query,

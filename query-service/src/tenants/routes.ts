@@ -1,4 +1,3 @@
-import { holderOf } from '@token-vault/access';
 import { EntitiesRead, NotFoundError, tenantStatement, type UsageReport } from '@token-vault/contracts';
 import { isErased, type KeyRing, type SealedValue, type Secret } from '@token-vault/crypto';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
@@ -57,12 +56,7 @@ export function createTenantHandlers({ pool, reads, keyRing, audit }: TenantDepe
 
     async getUsageReport({ query }, context) {
       const tenantId = context.principal.tenant.id;
-      const report = await usageOf(
-        reads.of(holderOf(context.principal)),
-        tenantId,
-        context.now,
-        query.months,
-      );
+      const report = await usageOf(reads.of(context), tenantId, context.now, query.months);
       await record(context, tenantId);
       return { body: { token_report: report } };
     },

@@ -96,10 +96,10 @@ class Detokenization implements PendingAnswer {
     this.#shown = new ShownTokens(dependencies, asRead(dependencies, 'read'));
   }
 
-  async #rowsOf(ids: readonly string[], { principal, now }: RequestContext): Promise<TokenRow[]> {
-    const reader = this.#dependencies.reads.of(holderOf(principal));
-    const rows = await findTokensByIds(reader, principal.tenant.id, ids);
-    return rows.filter((row) => !isExpired(row, now));
+  async #rowsOf(ids: readonly string[], context: RequestContext): Promise<TokenRow[]> {
+    const reader = this.#dependencies.reads.of(context);
+    const rows = await findTokensByIds(reader, context.principal.tenant.id, ids);
+    return rows.filter((row) => !isExpired(row, context.now));
   }
 
   /** `token: <id>` may be meant for a token whose id begins with `token:`. @throws ValidationError as reactor arguments do */

@@ -1,4 +1,4 @@
-import { holderOf, searchableData } from '@token-vault/access';
+import { searchableData } from '@token-vault/access';
 import { type BodyOf, type Operations } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { Expressions } from '@token-vault/expressions';
@@ -47,7 +47,7 @@ async function search(
   const searched = { tenantId: principal.tenant.id, hashes, searchable: searchableData(principal) };
   const scope = scopeOf(context, 'token:search');
   const request = { page: body.page ?? 1, size: body.size ?? defaultPageSize };
-  const reader = reads.of(holderOf(principal));
+  const reader = reads.of(context);
   const terms = dataTermsOf(query, searched);
   const fingerprints = missLimit.countsHits(context) ? fingerprintsOf(query).size : 0;
   const guesses = terms.size + fingerprints;
@@ -78,12 +78,7 @@ export function createTokenHandlers(dependencies: TokenDependencies): TokenQueri
       checkMetadataFilters(query.metadata);
       const filters = { ids: query.id, types: query.type, metadata: query.metadata };
       const { id: tenantId } = context.principal.tenant;
-      const page = await listTokens(
-        reads.of(holderOf(context.principal)),
-        scopeOf(context, 'token:read'),
-        filters,
-        query,
-      );
+      const page = await listTokens(reads.of(context), scopeOf(context, 'token:read'), filters, query);
       const condition = filterCondition(tenantId, filters);
       await pending.show({ page, request: query, condition }, context);
       return { pending };

@@ -1,4 +1,3 @@
-import { holderOf } from '@token-vault/access';
 import type { KeyRing } from '@token-vault/crypto';
 import type { Answer, MadeOf, PendingAnswer, RequestContext } from '@token-vault/operations';
 import type { FairReads } from '../fair-reads.ts';
@@ -52,7 +51,7 @@ export class ShownPage implements PendingAnswer {
     const granted = rows.map((row) => grantedOf(context, this.#permission, row));
     this.#shown.put(isLast ? granted.map(redacted) : granted, context);
     requireSmallPage(this.#shown.granted, this.#madeOf);
-    this.#dependencies.reads.spend(holderOf(context.principal), workOf(granted));
+    this.#dependencies.reads.spend(context, workOf(granted));
   }
 
   async renew(context: RequestContext, isLast: boolean): Promise<boolean> {
