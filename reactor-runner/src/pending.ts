@@ -23,7 +23,7 @@ const d = aliased('invocations', 'delivery', 'd');
 const statement = `select
   ${counted(`${w.source} where not exists (select from ${r.source} where ${r.id} = ${w.id})`)} as waiting,
   ${counted(r.source)} as running,
-  ${counted(d.source)} as undelivered`;
+  ${counted(`${d.source} where ${d.next_at} is not null`)} as undelivered`;
 
 /** The unfinished invocations of the read model. Every runner gives the same. */
 export async function countPending(pool: Pool): Promise<PendingInvocations> {

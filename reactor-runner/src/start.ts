@@ -41,8 +41,8 @@ export function startReactorRunner(options: ReactorRunnerOptions): ReactorRunner
     clock,
     logger,
     failLost: ({ tenantId, id }) => failLostRun(options, tenantId, id),
-    deliver: ({ tenantId, id }) => deliveries.deliver(tenantId, id),
-    alert: ({ tenantId, id }) => deliverAlert(options, tenantId, id),
+    deliver: ({ tenantId, id }, signal) => deliveries.deliver(tenantId, id, signal),
+    alert: (due, signal) => deliverAlert(options, due, signal),
   });
   const consuming = feed
     .start(async ({ tenantId, invocationId, event }) => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ApplicationPlaces } from '../src/runs/application-places.ts';
+import { ApplicationPlaces } from '../src/turns/application-places.ts';
 
 const of = (applicationId: string, tenantId = 'tenant') => ({ tenantId, applicationId });
 

@@ -13,7 +13,7 @@ create schema rm_invocations;
 create table rm_invocations.waiting (id uuid primary key, tenant_id uuid not null, application_id text not null, invoked_at timestamptz not null);
 create index on rm_invocations.waiting (tenant_id, application_id, invoked_at, id);
 create table rm_invocations.running (id uuid primary key, tenant_id uuid not null, deadline timestamptz not null);
-create table rm_invocations.delivery (id uuid primary key, tenant_id uuid not null, next_at timestamptz not null);`;
+create table rm_invocations.delivery (id uuid primary key, tenant_id uuid not null, next_at timestamptz);`;
 
 let database: TestDatabase;
 let pool: Pool;
@@ -218,7 +218,11 @@ describe('the backlog of asynchronous invocations', () => {
       a,
       newId(),
     ]);
-    await pool.query('insert into rm_invocations.delivery values ($1, $2, now())', [newId(), a]);
+    await pool.query('insert into rm_invocations.delivery values ($1, $3, now()), ($2, $3, null)', [
+      newId(),
+      newId(),
+      a,
+    ]);
     expect(await countPending(pool)).toEqual({ waiting: 2, running: 2, undelivered: 1 });
   });
 });

@@ -7,7 +7,14 @@ import type { Invocation } from '../src/runs/invocation.ts';
 import type { OpenTokens, VaultOperations } from '../src/runs/ports.ts';
 import type { RunDependencies } from '../src/runs/run.ts';
 import { Deliveries } from '../src/webhooks/deliver.ts';
-import { invoker, nothingSeen, tenantId, useRunnerFixture, type RunnerFixture } from './runner-fixture.ts';
+import {
+  invoker,
+  noLimit,
+  nothingSeen,
+  tenantId,
+  useRunnerFixture,
+  type RunnerFixture,
+} from './runner-fixture.ts';
 
 const minuteMs = 60_000;
 const tenMinutesMs = 10 * minuteMs;
@@ -91,9 +98,9 @@ describe('the result of a run that code asked for', () => {
           await fixture.runner().handle(await fixture.historyOf(invocation));
           return invocation;
         });
-      await deliveries.deliver(tenantId, id);
+      await deliveries.deliver(tenantId, id, noLimit);
       fixture.clock.advance(tenMinutesMs);
-      await deliveries.deliver(tenantId, id);
+      await deliveries.deliver(tenantId, id, noLimit);
       return sent.length;
     };
     expect([await countOf(end), await countOf(undefined)]).toEqual([1, 2]);
@@ -124,7 +131,7 @@ describe('a delivery of a result that may hold a cvc', () => {
         return { ...answered, status: 200 };
       },
     });
-    await deliveries.deliver(tenantId, invocation.id);
+    await deliveries.deliver(tenantId, invocation.id, noLimit);
     return sent;
   }
 

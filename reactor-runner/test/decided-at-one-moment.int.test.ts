@@ -12,6 +12,7 @@ import { Deliveries } from '../src/webhooks/deliver.ts';
 import {
   answered,
   invoker,
+  noLimit,
   nothingSeen,
   tenantId,
   url,
@@ -105,7 +106,7 @@ describe('a token that is deleted when it was read, while others are being read'
         return answered;
       },
     });
-    await deliveries.deliver(tenantId, invocation.id);
+    await deliveries.deliver(tenantId, invocation.id, noLimit);
     expect(decisions).toBe(4);
     expect(sent).toEqual([expect.stringContaining('gone')]);
   });

@@ -7,7 +7,14 @@ import { runnerEvent, type Invocation } from '../src/runs/invocation.ts';
 import type { DeliveryRights } from '../src/runs/invoker.ts';
 import type { DecisionOnOutputs } from '../src/runs/ports.ts';
 import { Deliveries, type DeliveryDependencies } from '../src/webhooks/deliver.ts';
-import { invoker, nothingSeen, tenantId, useRunnerFixture, type RunnerFixture } from './runner-fixture.ts';
+import {
+  invoker,
+  noLimit,
+  nothingSeen,
+  tenantId,
+  useRunnerFixture,
+  type RunnerFixture,
+} from './runner-fixture.ts';
 
 const url = 'https://receiver.example/hook';
 const answer = (status: number) =>
@@ -49,8 +56,8 @@ describe('a delivery', () => {
   it('ends with the first 2xx, and nothing of the invocation can be read any more', async () => {
     const outcome = (await fixture.eventsOf(invocation)).at(-1);
     const working = deliveries(() => answer(204));
-    await working.deliver(tenantId, invocation.id);
-    await working.deliver(tenantId, invocation.id);
+    await working.deliver(tenantId, invocation.id, noLimit);
+    await working.deliver(tenantId, invocation.id, noLimit);
     expect(requests).toHaveLength(1);
     expect(requests[0]).toMatchObject({ url, method: 'POST', redirect: 'manual' });
     expect(Buffer.from(requests[0]?.body ?? '').toString()).toBe('{}');
@@ -66,14 +73,14 @@ describe('a delivery', () => {
       if (count === 2) return Promise.reject(new EgressError('timeout', 'The request timed out'));
       return answer(503);
     });
-    await failing.deliver(tenantId, invocation.id);
-    await failing.deliver(tenantId, invocation.id);
+    await failing.deliver(tenantId, invocation.id, noLimit);
+    await failing.deliver(tenantId, invocation.id, noLimit);
     expect(requests).toHaveLength(1);
     for (let hour = 0; hour < 12; hour += 1) {
       const next = fieldsOf((await fixture.eventsOf(invocation)).at(-1))['next_at'];
       if (typeof next !== 'string') break;
       fixture.clock.advance(Date.parse(next) - fixture.clock.now().getTime());
-      await failing.deliver(tenantId, invocation.id);
+      await failing.deliver(tenantId, invocation.id, noLimit);
     }
     expect(requests).toHaveLength(11);
     expect(await attemptsIn()).toEqual([
@@ -83,7 +90,7 @@ describe('a delivery', () => {
     const reasons = (await fixture.eventsOf(invocation)).map((event) => fieldsOf(event)['reason']);
     expect(reasons).toEqual(expect.arrayContaining(['status 302', 'timeout', 'status 503']));
     fixture.clock.advance(24 * 3_600_000);
-    await failing.deliver(tenantId, invocation.id);
+    await failing.deliver(tenantId, invocation.id, noLimit);
     expect(requests).toHaveLength(11);
   });
 
@@ -92,7 +99,7 @@ describe('a delivery', () => {
     const receiver = deliveries(() => answer(status));
     const giveUp = async () => {
       for (let next: unknown; ;) {
-        await receiver.deliver(tenantId, invocation.id);
+        await receiver.deliver(tenantId, invocation.id, noLimit);
         next = fieldsOf((await fixture.eventsOf(invocation)).at(-1))['next_at'];
         if (typeof next !== 'string') return;
         fixture.clock.advance(Date.parse(next) - fixture.clock.now().getTime());
@@ -106,10 +113,10 @@ describe('a delivery', () => {
     };
     await giveUp();
     await askAgain();
-    await receiver.deliver(tenantId, invocation.id);
+    await receiver.deliver(tenantId, invocation.id, noLimit);
     await askAgain();
     status = 204;
-    await receiver.deliver(tenantId, invocation.id);
+    await receiver.deliver(tenantId, invocation.id, noLimit);
     expect((await attemptsIn()).slice(10)).toEqual([
       'WebhookGivenUp',
       'WebhookRedeliveryRequested',
@@ -136,7 +143,7 @@ describe('a delivery', () => {
       });
     const own = await fixture.invoke({}, url);
     await fixture.runner().handle(await fixture.historyOf(own));
-    await deliveries(() => answer(200)).deliver(tenantId, own.id);
+    await deliveries(() => answer(200)).deliver(tenantId, own.id, noLimit);
     expect(Buffer.from(requests[0]?.body ?? '').toString()).toBe('a,b\n');
     const headers = new Map(requests[0]?.headers);
     expect([headers.get('content-type'), headers.get('X-Other')]).toEqual(['text/csv', undefined]);
@@ -178,9 +185,9 @@ describe('a delivery', () => {
     fixture.sandbox = () => Promise.resolve(shown);
     invocation = await fixture.invoke({}, url);
     await fixture.runner().handle(await fixture.historyOf(invocation));
-    await deliveries(() => answer(500)).deliver(tenantId, invocation.id);
+    await deliveries(() => answer(500)).deliver(tenantId, invocation.id, noLimit);
     fixture.clock.advance(60_000);
-    await deliveries(() => answer(204), rights).deliver(tenantId, invocation.id);
+    await deliveries(() => answer(204), rights).deliver(tenantId, invocation.id, noLimit);
     const [first, second] = requests.map(({ body }) => Buffer.from(body ?? '').toString());
     expect(first).toBe('{"raw":"SECRET"}');
     expect(JSON.parse(second ?? '')).toMatchObject({ status: 403, detail: 'Forbidden' });
@@ -196,7 +203,7 @@ describe('a delivery', () => {
     const lacking = { actor: { kind: 'application', id: 'reader' }, permission: 'token:read' } as const;
     const refusal = new ForbiddenError('not any more', card, lacking);
     const decisionOnSeen = async () => async () => ({ refusal, record: () => Promise.resolve() });
-    await deliveries(() => answer(204), { decisionOnSeen }).deliver(tenantId, invocation.id);
+    await deliveries(() => answer(204), { decisionOnSeen }).deliver(tenantId, invocation.id, noLimit);
     expect((await fixture.eventsOf(invocation)).slice(-2)).toMatchObject([
       {
         type: 'AccessDenied',
@@ -241,7 +248,7 @@ describe('a delivery', () => {
   ])('shows tokens of the output that change while the connection is made %s', async (_how, made, body) => {
     const sent: string[] = [];
     const rights = { decisionOnOutputs: made(), fetch: permitting(sent) };
-    await deliveries(() => answer(204), rights).deliver(tenantId, invocation.id);
+    await deliveries(() => answer(204), rights).deliver(tenantId, invocation.id, noLimit);
     expect(sent).toEqual([JSON.stringify(body)]);
     expect(await attemptsIn()).toEqual(['WebhookDelivered']);
   });
@@ -254,7 +261,7 @@ describe('a delivery', () => {
       findInvoker: async (...of) => (decisions < 5 ? invoker(of[0], of[1]) : undefined),
       fetch: permitting(sent),
     };
-    await deliveries(() => answer(204), rights).deliver(tenantId, invocation.id);
+    await deliveries(() => answer(204), rights).deliver(tenantId, invocation.id, noLimit);
     expect(sent.map((each) => JSON.parse(each) as object)).toMatchObject([{ status: 403 }]);
     expect(sent.join()).not.toContain('SECRET');
   });
@@ -262,14 +269,17 @@ describe('a delivery', () => {
   it('is not made while the rights of the invoker are unknown', async () => {
     const findInvoker = () => Promise.reject(new UnavailableError('applications stand still'));
     const unknowing = deliveries(() => answer(204), { findInvoker });
-    await expect(unknowing.deliver(tenantId, invocation.id)).rejects.toThrow(UnavailableError);
+    await expect(unknowing.deliver(tenantId, invocation.id, noLimit)).rejects.toThrow(UnavailableError);
     expect(requests).toEqual([]);
     expect(await attemptsIn()).toEqual([]);
   });
 
   it('by two replicas at once is recorded once', async () => {
     const both = deliveries(() => answer(200));
-    await Promise.all([both.deliver(tenantId, invocation.id), both.deliver(tenantId, invocation.id)]);
+    await Promise.all([
+      both.deliver(tenantId, invocation.id, noLimit),
+      both.deliver(tenantId, invocation.id, noLimit),
+    ]);
     expect(await attemptsIn()).toEqual(['WebhookDelivered']);
   });
 });

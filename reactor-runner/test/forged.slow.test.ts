@@ -11,7 +11,14 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { historyFrom, readHistory, type Invocation } from '../src/runs/invocation.ts';
 import type { FindInvoker, OpenTokens } from '../src/runs/ports.ts';
 import { Deliveries } from '../src/webhooks/deliver.ts';
-import { invoker, nothingSeen, tenantId, useRunnerFixture, type RunnerFixture } from './runner-fixture.ts';
+import {
+  invoker,
+  noLimit,
+  nothingSeen,
+  tenantId,
+  useRunnerFixture,
+  type RunnerFixture,
+} from './runner-fixture.ts';
 
 let fixture: RunnerFixture;
 useRunnerFixture((made) => (fixture = made));
@@ -150,7 +157,7 @@ describe('the result of a run', () => {
         sent.push(url);
         return Promise.resolve({ status: 200 } as never);
       },
-    }).deliver(tenantId, id);
+    }).deliver(tenantId, id, noLimit);
   const finished = async () => {
     const invocation = await fixture.invoke({ n: 1 }, 'https://receiver.example/');
     await fixture.runner().handle(await fixture.historyOf(invocation));

@@ -6,7 +6,14 @@ import type { Invocation } from '../src/runs/invocation.ts';
 import type { OpenTokens } from '../src/runs/ports.ts';
 import type { RunDependencies } from '../src/runs/run.ts';
 import type { GuestConsole, RunOutcome } from '../src/sandbox/index.ts';
-import { invoker, nothingSeen, tenantId, useRunnerFixture, type RunnerFixture } from './runner-fixture.ts';
+import {
+  invoker,
+  noLimit,
+  nothingSeen,
+  tenantId,
+  useRunnerFixture,
+  type RunnerFixture,
+} from './runner-fixture.ts';
 import { Deliveries } from '../src/webhooks/deliver.ts';
 
 const minuteMs = 60_000;
@@ -93,7 +100,7 @@ describe('the printed lines of a run', () => {
       decisionOnUse: () => Promise.resolve(() => undefined),
       refuseOwner: () => Promise.resolve(undefined),
       decisionOnSeen: nothingSeen,
-    }).deliver(tenantId, invocation.id);
+    }).deliver(tenantId, invocation.id, noLimit);
     const outcome = (await fixture.eventsOf(invocation)).find(({ type }) => type === 'ReactorSucceeded');
     await expect(fixture.open(invocation, 'outcome', fieldsOf(outcome)['result'])).rejects.toThrow(
       KeyDestroyedError,

@@ -85,6 +85,8 @@ const template = {
 const succeeded: RunOutcome = { kind: 'succeeded', result: {}, console: { lines: [], truncated: false } };
 
 /** A receiver, and its answer. */
+/** The signal of a delivery that has all the time it needs. */
+export const noLimit = new AbortController().signal;
 export const url = 'https://receiver.example/hook';
 export const answered = {
   status: 200,

@@ -21,6 +21,7 @@ import { signatureHeaders } from '../src/webhooks/signature.ts';
 import {
   event,
   invoker,
+  noLimit,
   nothingSeen,
   tenantId,
   useRunnerFixture,
@@ -146,14 +147,17 @@ function sendingSlowly(meanwhile: () => Promise<unknown>): DeliveryDependencies 
 
 interface Made {
   readonly stream: string;
-  send(dependencies: DeliveryDependencies): Promise<void>;
+  send(dependencies: DeliveryDependencies, signal?: AbortSignal): Promise<void>;
 }
 
 async function makeResult(): Promise<Made> {
   const invocation = await fixture.invoke({}, urlOf('/old'));
   await fixture.runner().handle(await fixture.historyOf(invocation));
   const { id, stream } = invocation;
-  return { stream, send: (dependencies) => new Deliveries(dependencies).deliver(tenantId, id) };
+  return {
+    stream,
+    send: (dependencies, signal = noLimit) => new Deliveries(dependencies).deliver(tenantId, id, signal),
+  };
 }
 
 async function makeAlert(): Promise<Made> {
@@ -166,7 +170,8 @@ async function makeAlert(): Promise<Made> {
   ]);
   return {
     stream: streams.alert(tenantId, id),
-    send: (dependencies) => deliverAlert({ ...dependencies, pool }, tenantId, id),
+    send: (dependencies, signal = noLimit) =>
+      deliverAlert({ ...dependencies, pool }, { tenantId, id }, signal),
   };
 }
 
@@ -205,6 +210,15 @@ describe.each([
     await made.send(sendingSlowly(() => fixture.keyRing.destroyKeysOfEntity(tenantId, place.entity)));
     expect(arrived).toEqual([]);
     expect(await endsOf(made)).toMatchObject([{ reason: gone }]);
+  });
+
+  it('is being made when the time of the place is over: nothing is sent, and the attempt has failed', async () => {
+    const made = await make();
+    const limit = new AbortController();
+    const end = async () => limit.abort(new DOMException('over', 'TimeoutError'));
+    await made.send(sendingSlowly(end), limit.signal);
+    expect(arrived).toEqual([]);
+    expect(await endsOf(made)).toMatchObject([{ reason: 'timeout' }]);
   });
 
   it('is there when the secret cannot be read: nothing is sent, and the attempt does not count', async () => {

@@ -3,6 +3,8 @@ export const alertTables = {
   delivery: {
     id: 'uuid not null',
     tenant_id: 'uuid not null',
+    /** The application, with its sessions, whose turn the webhook takes among those of its tenant. */
+    application_id: 'text not null',
     next_at: 'timestamptz not null',
     content: 'jsonb not null',
   },

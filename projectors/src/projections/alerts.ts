@@ -26,7 +26,8 @@ function due({ id, metadata }: Access, operation: string, tokens: Told): SqlOp[]
   if (revealed.length === 0) return [];
   const { tenant_id, occurred_at: next_at } = metadata;
   const content: Json = { operation, ...contentOf(metadata, revealed) };
-  return [{ kind: 'insert', table: 'delivery', row: { id, tenant_id, next_at, content } }];
+  const row = { id, tenant_id, application_id: authorOf(metadata), next_at, content };
+  return [{ kind: 'insert', table: 'delivery', row }];
 }
 
 const end = ({ data }: { readonly data: { readonly alert_id: string } }): SqlOp[] => [
@@ -36,13 +37,13 @@ const end = ({ data }: { readonly data: { readonly alert_id: string } }): SqlOp[
 /** Security webhooks that are due: reveals by rules with `break_glass` (docs/reference/reasons.md). Empty when all are delivered. */
 export const alerts: Projection<'alerts'> = {
   name: 'alerts',
-  version: 2,
+  version: 3,
   isAwaited: false,
   tables: [
     {
       ...tableOf('alerts', 'delivery'),
       primaryKey: ['id'],
-      indexes: [{ on: '(tenant_id, next_at)' }],
+      indexes: [{ on: '(tenant_id, application_id, next_at, id)' }],
     },
   ],
   on: {

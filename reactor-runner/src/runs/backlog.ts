@@ -1,12 +1,12 @@
-import { streams } from '@token-vault/contracts';
+import { aliased, streams } from '@token-vault/contracts';
 import { TenantKeysMissingError } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
 import { errorFields, type Logger } from '@token-vault/observability';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Pool } from 'pg';
-import type { Holder } from '@token-vault/batching';
-import { BacklogLook, type WaitingOfTenant } from './backlog-look.ts';
-import { ApplicationPlaces } from './application-places.ts';
+import { ApplicationPlaces } from '../turns/application-places.ts';
+import { Look, lookStatement } from '../turns/look.ts';
+import { WaitingLines, type Waiting } from '../turns/waiting-lines.ts';
 import { holderOf, readHistory, type InvocationHistory } from './invocation.ts';
 import { RunnerStoppedError, type Runs } from './run.ts';
 
@@ -43,6 +43,13 @@ const restMs = 50;
 const latenessMs = 5_000;
 const retryMs = 1_000;
 
+const w = aliased('invocations', 'waiting', 'w');
+const r = aliased('invocations', 'running', 'r');
+const statement = lookStatement(
+  { source: w.source, id: w.id, tenantId: w.tenant_id, applicationId: w.application_id, at: w.invoked_at },
+  `not exists (select from ${r.source} where ${r.id} = ${w.id})`,
+);
+
 /**
  * Runs asynchronous invocations, a few of each tenant at once. The waiting ones are in the read model, neither in
  * memory nor in a feed: a tenant may have a million. Any number of replicas may run this; the runner that claims an
@@ -52,29 +59,22 @@ export function startBacklog(options: BacklogOptions): Backlog {
   return new Follower(options);
 }
 
-interface Waiting extends Holder {
-  readonly id: string;
-}
-
 class Follower implements Backlog {
   readonly #options: BacklogOptions;
   readonly #abort = new AbortController();
   readonly #places = new ApplicationPlaces(placesOfTenant);
-  readonly #look: BacklogLook;
+  readonly #look: Look;
+  readonly #lines = new WaitingLines();
   readonly #inHand = new Map<string, Promise<void>>();
-  /** Ids that were read and wait for a place, by tenant and application. The application whose turn it is comes first. */
-  readonly #lines = new Map<string, Map<string, string[]>>();
   /** The time of ending, by id: the read model may not show it yet. */
   readonly #ended = new Map<string, number>();
-  /** Tenants that may have more invocations in the read model than in their line. */
-  readonly #behind = new Set<string>();
   readonly #looking: Promise<void>;
   #isWoken = false;
   #wake: () => void = () => undefined;
 
   constructor(options: BacklogOptions) {
     this.#options = options;
-    this.#look = new BacklogLook(options.pool);
+    this.#look = new Look(options.pool, statement);
     this.#looking = this.#lookAgainAndAgain();
   }
 
@@ -83,7 +83,7 @@ class Follower implements Backlog {
     if (!invocation || this.#abort.signal.aborted) return;
     const { tenantId, id } = invocation;
     if (this.#inHand.has(id)) return;
-    await (this.#begin({ ...holderOf(invocation), id }, history) ?? this.#behind.add(tenantId));
+    await (this.#begin({ ...holderOf(invocation), id }, history) ?? this.#lines.leaveBehind(tenantId));
   }
 
   async close(): Promise<void> {
@@ -132,22 +132,16 @@ class Follower implements Backlog {
   }
 
   #advance(tenantId: string): void {
-    const line = this.#lines.get(tenantId) ?? new Map<string, string[]>();
     while (!this.#abort.signal.aborted) {
-      const next = [...line].find(([each]) => this.#places.hasFree({ tenantId, applicationId: each }));
+      const next = this.#lines.take(
+        tenantId,
+        (holder) => this.#places.hasFree(holder),
+        (each) => this.#inHand.has(each) || this.#ended.has(each),
+      );
       if (!next) break;
-      const [applicationId, ids] = next;
-      const id = ids.find((each) => !this.#inHand.has(each) && !this.#ended.has(each));
-      line.delete(applicationId);
-      if (id === undefined) continue;
-      ids.splice(0, ids.indexOf(id) + 1);
-      // Its next turn comes after those of the others.
-      line.set(applicationId, ids);
-      void this.#begin({ tenantId, applicationId, id });
+      void this.#begin(next);
     }
-    const hasRunOut = [...line.values()].some((ids) => ids.length === 0);
-    if (line.size === 0) this.#lines.delete(tenantId);
-    if (!this.#behind.has(tenantId) || !(hasRunOut || line.size === 0)) return;
+    if (!this.#lines.hasRunOut(tenantId)) return;
     this.#isWoken = true;
     this.#wake();
   }
@@ -172,24 +166,13 @@ class Follower implements Backlog {
     const { isAtStart } = this.#look;
     const found = await this.#look.next([...this.#inHand.keys(), ...this.#ended.keys()]);
     // Invocations that a feed left to the read model meanwhile are found by the next look.
-    if (isAtStart) this.#behind.clear();
+    if (isAtStart) this.#lines.beginAnew();
     for (const [tenantId, waiting] of found) {
-      if (waiting.hasMore) this.#behind.add(tenantId);
-      this.#replaceLine(tenantId, waiting);
+      this.#lines.replace(tenantId, waiting);
+      for (const [applicationId, ids] of waiting.idsOf)
+        if (ids.length > 0) this.#places.see({ tenantId, applicationId });
       this.#advance(tenantId);
     }
-  }
-
-  /** Applications keep their turns. New ones come last. */
-  #replaceLine(tenantId: string, { idsOf }: WaitingOfTenant): void {
-    const before = this.#lines.get(tenantId)?.keys() ?? [];
-    const line = new Map<string, string[]>();
-    for (const applicationId of [...before, ...idsOf.keys()]) {
-      const ids = idsOf.get(applicationId) ?? [];
-      if (ids.length > 0) line.set(applicationId, ids);
-      if (ids.length > 0) this.#places.see({ tenantId, applicationId });
-    }
-    this.#lines.set(tenantId, line);
   }
 
   #rest(ms: number): Promise<void> {

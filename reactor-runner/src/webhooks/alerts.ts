@@ -58,14 +58,19 @@ interface Failure {
   readonly isFinal: boolean;
 }
 
+export interface Alert {
+  readonly tenantId: string;
+  readonly id: string;
+}
+
 /** The setting `security_webhook_url` was changed while the connection was being made. */
 class UrlChangedError extends Error {}
 
 async function attempt(
   dependencies: AlertDependencies,
-  tenantId: string,
-  id: string,
+  { tenantId, id }: Alert,
   { content }: AlertRow,
+  signal: AbortSignal,
 ): Promise<Failure | undefined> {
   try {
     const url = (await readTenantWebhooks(dependencies, tenantId)).securityUrl();
@@ -77,12 +82,12 @@ async function attempt(
     };
     const body = JSON.stringify({ ...content, type: 'break_glass', id });
     const { trace_id: traceId } = content;
-    const webhook = { tenantId, id, traceId, url, body, contentType: 'application/json', secrets };
+    const webhook = { tenantId, id, traceId, url, body, contentType: 'application/json', signal, secrets };
     const reason = await sendWebhook(dependencies, webhook);
     return reason === undefined ? undefined : { reason, isFinal: false };
   } catch (error) {
     // No webhook has been sent to the earlier URL.
-    if (error instanceof UrlChangedError) return attempt(dependencies, tenantId, id, { content });
+    if (error instanceof UrlChangedError) return attempt(dependencies, { tenantId, id }, { content }, signal);
     if (error instanceof EgressError) return { reason: error.code, isFinal: false };
     // The record may be repaired, or be signed by the upgrade, before the last attempt.
     if (error instanceof AlteredRecordError) return { reason: 'record altered', isFinal: false };
@@ -123,8 +128,8 @@ function eventOf(
  */
 export async function deliverAlert(
   dependencies: AlertDependencies,
-  tenantId: string,
-  id: string,
+  { tenantId, id }: Alert,
+  signal: AbortSignal,
 ): Promise<void> {
   const { store, clock, pool } = dependencies;
   const stream = streams.alert(tenantId, id);
@@ -133,7 +138,7 @@ export async function deliverAlert(
   const text = `select ${d.content} from ${d.source} where ${d.id} = $1 and ${d.tenant_id} = $2`;
   const [row] = await rowsOf<AlertRow>(pool, text, [id, tenantId]);
   if (!row) return;
-  const failure = await attempt(dependencies, tenantId, id, row);
+  const failure = await attempt(dependencies, { tenantId, id }, row, signal);
   const place = { tenantId, id, traceId: row.content.trace_id };
   try {
     await store.append(stream, [eventOf(place, made + 1, failure, clock.now())], revision);

@@ -138,8 +138,9 @@ export class Deliveries {
   /**
    * Makes the attempt that is due, if one is, and appends its result. Delivery is at least once: a crash in between
    * repeats the attempt with the same `webhook-id`.
+   * @param signal ends the attempt, also one that is made anew because the output has changed
    */
-  async deliver(tenantId: string, invocationId: string): Promise<void> {
+  async deliver(tenantId: string, invocationId: string, signal: AbortSignal): Promise<void> {
     const { store, keyRing, clock } = this.#dependencies;
     const stream = streams.invocation(tenantId, invocationId);
     const history = await readHistory(store, stream);
@@ -147,7 +148,9 @@ export class Deliveries {
     if (!invocation || !outcome || !deliverAt || deliverAt > clock.now()) return;
     // The record names the invoker and the destination of the result, so its signature is checked.
     const isBelieved = await isGenuine(keyRing, invocation);
-    const attempted = isBelieved ? await this.#attempt(invocation, outcome, attempts > 0) : altered;
+    const attempted = isBelieved
+      ? await this.#attempt(invocation, outcome, { isAgain: attempts > 0, signal })
+      : altered;
     const event = eventOf(invocation, history, attempted, clock.now());
     const { refused } = attempted;
     try {
@@ -162,7 +165,11 @@ export class Deliveries {
       await keyRing.destroyKeysOfEntity(tenantId, invocationEntity(invocationId));
   }
 
-  async #attempt(invocation: Invocation, outcome: OutcomeEvent, isAgain: boolean): Promise<Attempted> {
+  async #attempt(
+    invocation: Invocation,
+    outcome: OutcomeEvent,
+    { isAgain, signal }: { readonly isAgain: boolean; readonly signal: AbortSignal },
+  ): Promise<Attempted> {
     let refused: RefusedDelivery | undefined;
     const requireAllowed = async (isWithheld: DeliveryAttempt['isWithheld']) => {
       const open = () => this.#open(invocation, outcome);
@@ -175,7 +182,7 @@ export class Deliveries {
       await result.record();
       const content = contentOf(invocation, outcome, await result.value());
       // A server may hold up the connection for seconds, so the rights are decided again when it is there.
-      return this.#send(invocation, content, async () => {
+      return this.#send(invocation, content, signal, async () => {
         const { shown } = await requireAllowed(isWithheld);
         const changed = [...shown.keys()].filter(
           (each) => !isDeepStrictEqual(shown[each], result.shown[each]),
@@ -189,7 +196,7 @@ export class Deliveries {
         ({ refused } = error);
         // Code chose this URL, which may hold data that it was given.
         if (invocation.invoked.depth > 0) return refusedReason;
-        return this.#send(invocation, refusalContent(invocation, error.refused));
+        return this.#send(invocation, refusalContent(invocation, error.refused), signal);
       });
       return { reason, isFinal: reason === refusedReason, refused };
     } catch (error) {
@@ -211,6 +218,7 @@ export class Deliveries {
   async #send(
     invocation: Invocation,
     { text: body, contentType }: Content,
+    signal: AbortSignal,
     permit?: () => Promise<void>,
   ): Promise<string | undefined> {
     const { tenantId, id, invoked, metadata } = invocation;
@@ -223,8 +231,8 @@ export class Deliveries {
       await permit?.();
       return (await readTenantWebhooks(this.#dependencies, tenantId)).secrets;
     };
-    const sent = { tenantId, id, traceId: metadata.trace_id, url: url.expose(), body, contentType, secrets };
-    return sendWebhook(this.#dependencies, sent);
+    const message = { id, traceId: metadata.trace_id, url: url.expose(), body, contentType };
+    return sendWebhook(this.#dependencies, { ...message, tenantId, signal, secrets });
   }
 }
 

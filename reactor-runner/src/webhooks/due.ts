@@ -3,13 +3,13 @@ import type { Clock } from '@token-vault/operations';
 import { errorFields, type Logger } from '@token-vault/observability';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Pool } from 'pg';
-import { rowsOf } from '../read-model.ts';
+import { Look, lookStatement, type WaitingTable } from '../turns/look.ts';
+import { WaitingLines, type Waiting } from '../turns/waiting-lines.ts';
+import { DeliveryPlaces } from './delivery-places.ts';
 import { createLocks } from './locks.ts';
 
-interface Due {
-  readonly tenantId: string;
-  readonly id: string;
-}
+/** Does what is due. Sends nothing more when the signal is aborted. */
+type Work = (due: Pick<Waiting, 'tenantId' | 'id'>, signal: AbortSignal) => Promise<void>;
 
 export interface DueWorkOptions {
   /** The pool of the read models. */
@@ -17,15 +17,12 @@ export interface DueWorkOptions {
   readonly connectionString: string;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly failLost: (due: Due) => Promise<void>;
-  readonly deliver: (due: Due) => Promise<void>;
-  readonly alert: (due: Due) => Promise<void>;
+  readonly failLost: Work;
+  readonly deliver: Work;
+  readonly alert: Work;
   readonly pollMs?: number;
 }
 
-/** Places of one kind of work: of all tenants, and of each. */
-const places = 64;
-const placesOfTenant = 8;
 /** The assumed delay of the read model: what was just done is not due again for this time. The first retry comes later. */
 const latenessMs = 1_000;
 /** The shortest time between two polls. */
@@ -35,46 +32,50 @@ const r = aliased('invocations', 'running', 'r');
 const d = aliased('invocations', 'delivery', 'd');
 const a = aliased('alerts', 'delivery', 'a');
 
-/**
- * The work that is due, in the order in which tenants take turns: first of a tenant that has the fewest places ($3, $4). Reads the index
- * tenant by tenant, so that the cost does not depend on the number of rows.
- */
-const dueOf = (
-  { source, tenant_id, id }: Readonly<Record<'source' | 'tenant_id' | 'id', string>>,
-  at: string,
-): string => `
-with recursive tenant (id) as (
-  (select ${tenant_id} from ${source} order by ${tenant_id} limit 1)
-  union all
-  select (select ${tenant_id} from ${source} where ${tenant_id} > t.id order by ${tenant_id} limit 1)
-  from tenant t where t.id is not null
-)
-select t.id as tenant_id, due.id from tenant t
-left join unnest($3::uuid[], $4::integer[]) as busy (tenant_id, places) on busy.tenant_id = t.id
-cross join lateral (
-  select ${id} as id, ${at} as at, row_number() over (order by ${at}) + coalesce(busy.places, 0) as place
-  from ${source} where ${tenant_id} = t.id and ${at} <= $1 and ${id} <> all ($2::uuid[])
-  order by ${at} limit ${placesOfTenant} - coalesce(busy.places, 0)
-) due
-order by due.place, due.at limit ${places}`;
+const dueOf = (table: WaitingTable): string => lookStatement(table, `${table.at} <= $5`);
 
-const queries = {
-  alert: dueOf(a, a.next_at),
-  running: dueOf(r, r.deadline),
-  delivery: dueOf(d, d.next_at),
+const statements = {
+  alert: dueOf({
+    source: a.source,
+    id: a.id,
+    tenantId: a.tenant_id,
+    applicationId: a.application_id,
+    at: a.next_at,
+  }),
+  // To fail a lost run takes no time that somebody else chooses, so applications take no turns.
+  running: dueOf({
+    source: r.source,
+    id: r.id,
+    tenantId: r.tenant_id,
+    applicationId: "'all'::text",
+    at: r.deadline,
+  }),
+  delivery: dueOf({
+    source: d.source,
+    id: d.id,
+    tenantId: d.tenant_id,
+    applicationId: d.application_id,
+    at: d.next_at,
+  }),
 } as const;
-type Kind = keyof typeof queries;
 
-interface InHand {
-  readonly kind: Kind;
-  readonly tenantId: string;
-  readonly over: Promise<void>;
+/** One kind of due work. Each has places of its own, so no kind waits for another. */
+class Kind {
+  readonly work: Work;
+  readonly look: Look;
+  readonly lines = new WaitingLines();
+  readonly places = new DeliveryPlaces();
+
+  constructor(work: Work, look: Look) {
+    this.work = work;
+    this.look = look;
+  }
 }
 
 /**
- * Does work that is due by time: fails runs whose runner is gone, delivers results and security webhooks. Tenants take turns, because a
- * receiver may not answer for long. Any number of replicas may run it. Due work is in the read model, so restarts lose nothing; the stream
- * decides whether it is really due.
+ * Does work that is due by time: fails runs whose runner is gone, delivers results and security webhooks. Tenants take turns, and so do the
+ * applications of each, because a receiver may not answer for long. Any number of replicas may run it. Due work is in the read model, so
+ * restarts lose nothing; the stream decides whether it is really due.
  */
 export function startDueWork(options: DueWorkOptions): { close(): Promise<void> } {
   return new DueWork(options);
@@ -84,22 +85,29 @@ class DueWork {
   readonly #options: DueWorkOptions;
   readonly #abort = new AbortController();
   readonly #locks: ReturnType<typeof createLocks>;
-  readonly #inHand = new Map<string, InHand>();
+  readonly #kinds: readonly Kind[];
+  readonly #inHand = new Map<string, Promise<void>>();
   /** The time of ending, by id. */
   readonly #ended = new Map<string, number>();
   readonly #polling: Promise<void>;
   #wake: () => void = () => undefined;
 
   constructor(options: DueWorkOptions) {
+    const { pool, connectionString, logger, alert, failLost, deliver } = options;
     this.#options = options;
-    this.#locks = createLocks(options.connectionString, options.logger);
+    this.#locks = createLocks(connectionString, logger);
+    this.#kinds = [
+      new Kind(alert, new Look(pool, statements.alert)),
+      new Kind(failLost, new Look(pool, statements.running)),
+      new Kind(deliver, new Look(pool, statements.delivery)),
+    ];
     this.#polling = this.#pollAgainAndAgain();
   }
 
   async close(): Promise<void> {
     this.#abort.abort();
     await this.#polling;
-    await Promise.all([...this.#inHand.values()].map(({ over }) => over));
+    await Promise.all(this.#inHand.values());
     await this.#locks.close();
   }
 
@@ -116,35 +124,58 @@ class DueWork {
   }
 
   async #poll(): Promise<void> {
-    const { alert, failLost, deliver } = this.#options;
     for (const [id, at] of this.#ended) if (performance.now() - at > latenessMs) this.#ended.delete(id);
-    for (const due of await this.#dueNow('alert')) this.#start('alert', due, alert);
-    for (const due of await this.#dueNow('running')) this.#start('running', due, failLost);
-    for (const due of await this.#dueNow('delivery')) this.#start('delivery', due, deliver);
+    for (const kind of this.#kinds) {
+      await this.#lookFor(kind);
+      this.#serve(kind);
+    }
   }
 
-  async #dueNow(kind: Kind): Promise<readonly Due[]> {
-    const { pool, clock } = this.#options;
-    const known = [...this.#inHand.keys(), ...this.#ended.keys()];
-    const taken = this.#takenOf(kind);
-    const values = [clock.now(), known, [...taken.keys()], [...taken.values()]];
-    const rows = await rowsOf<{ tenant_id: string; id: string }>(pool, queries[kind], values);
-    return rows.map(({ tenant_id: tenantId, id }) => ({ tenantId, id }));
+  /** Looks for due work of all tenants. */
+  async #lookFor({ look, lines, places }: Kind): Promise<void> {
+    do {
+      if (look.isAtStart) lines.beginAnew();
+      const found = await look.next(
+        [...this.#inHand.keys(), ...this.#ended.keys()],
+        [this.#options.clock.now()],
+      );
+      for (const [tenantId, waiting] of found) {
+        lines.replace(tenantId, waiting);
+        for (const [applicationId, ids] of waiting.idsOf)
+          if (ids.length > 0) places.see({ tenantId, applicationId });
+      }
+    } while (!look.isAtStart && !this.#abort.signal.aborted);
   }
 
-  /** The places that each tenant has. */
-  #takenOf(kind: Kind): Map<string, number> {
-    const taken = new Map<string, number>();
-    for (const each of this.#inHand.values())
-      if (each.kind === kind) taken.set(each.tenantId, (taken.get(each.tenantId) ?? 0) + 1);
-    return taken;
+  /** Begins what finds a place: in each round one of each tenant. */
+  #serve(kind: Kind): void {
+    const { lines, places } = kind;
+    for (let isServed = true; isServed && !this.#abort.signal.aborted;) {
+      isServed = false;
+      for (const tenantId of lines.tenants) {
+        const next = lines.take(
+          tenantId,
+          (holder) => places.hasFree(holder),
+          (id) => this.#inHand.has(id) || this.#ended.has(id),
+        );
+        if (!next) continue;
+        this.#begin(kind, next);
+        isServed = true;
+      }
+    }
   }
 
-  #start(kind: Kind, due: Due, work: (due: Due) => Promise<void>): void {
+  #begin(kind: Kind, due: Waiting): void {
     const { tenantId, id } = due;
-    if (this.#inHand.has(id) || this.#isFull(kind)) return;
+    const place = kind.places.take(due);
+    if (!place) return;
+    let isDone = false;
+    const work = () => {
+      isDone = true;
+      return kind.work(due, AbortSignal.timeout(place.timeoutMs));
+    };
     const over = this.#locks
-      .hold(id, () => work(due))
+      .hold(id, work)
       .catch((error: unknown) =>
         this.#options.logger.warn(
           { tenant_id: tenantId, ...errorFields(error) },
@@ -152,16 +183,13 @@ class DueWork {
         ),
       )
       .finally(() => {
-        const leftOthers = this.#isFull(kind) || this.#takenOf(kind).get(tenantId) === placesOfTenant;
         this.#inHand.delete(id);
         this.#ended.set(id, performance.now());
-        if (leftOthers) this.#wake();
+        place.leave({ isDone });
+        this.#serve(kind);
+        if (kind.lines.hasRunOut(tenantId)) this.#wake();
       });
-    this.#inHand.set(id, { kind, tenantId, over });
-  }
-
-  #isFull(kind: Kind): boolean {
-    return [...this.#takenOf(kind).values()].reduce((sum, count) => sum + count, 0) >= places;
+    this.#inHand.set(id, over);
   }
 
   #rest(ms: number): Promise<void> {

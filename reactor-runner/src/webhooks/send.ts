@@ -13,8 +13,6 @@ import type { EventStore, RecordedEvent } from '@token-vault/event-store';
 import type { Clock } from '@token-vault/operations';
 import { signatureHeaders } from './signature.ts';
 
-const timeoutMs = 15_000;
-
 export interface Webhook {
   readonly tenantId: string;
   /** `webhook-id`: the same for each attempt. */
@@ -23,6 +21,8 @@ export interface Webhook {
   readonly url: string;
   readonly body: string;
   readonly contentType: string;
+  /** Ends the attempt. */
+  readonly signal: AbortSignal;
   /**
    * Called when the connection is there, because a server may hold it up for seconds: decides whether the webhook may leave, and gives the
    * secrets of that moment.
@@ -33,7 +33,7 @@ export interface Webhook {
 /** Undefined when the receiver accepted the webhook; else the reason why not. @throws EgressError, or the error of `secrets` */
 export async function sendWebhook(
   { fetch, clock, store }: { readonly fetch: EgressFetch } & Pick<WebhookDependencies, 'clock' | 'store'>,
-  { tenantId, id, traceId, url, body, contentType, secrets }: Webhook,
+  { tenantId, id, traceId, url, body, contentType, signal, secrets }: Webhook,
 ): Promise<string | undefined> {
   const { status } = await fetch({
     tenantId,
@@ -46,7 +46,7 @@ export async function sendWebhook(
     ],
     body: Buffer.from(body, 'utf8'),
     redirect: 'manual',
-    timeoutMs,
+    signal,
     async permit() {
       // The rights that decide and the secrets are read at the same moment.
       const present = await store.consistently(secrets);

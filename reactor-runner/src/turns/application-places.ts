@@ -10,15 +10,18 @@ interface Tenant {
 const mostRemembered = 10_000;
 
 /**
- * A few places for each tenant. A task either gets one at once or gets none. An application leaves one place to others as
- * soon as several of the tenant have had tasks.
+ * A few places for each tenant, and a number for all. A task either gets one at once or gets none. An application leaves one place to
+ * others as soon as several of the tenant have had tasks.
  */
 export class ApplicationPlaces {
   readonly #perTenant: number;
+  readonly #inAll: number;
   readonly #tenants = new Map<string, Tenant>();
+  #taken = 0;
 
-  constructor(perTenant: number) {
+  constructor(perTenant: number, inAll = Infinity) {
     this.#perTenant = perTenant;
+    this.#inAll = inAll;
   }
 
   /** The application has tasks. */
@@ -36,7 +39,13 @@ export class ApplicationPlaces {
     for (const [tenantId, { taken }] of this.#tenants) if (taken === 0) this.#tenants.delete(tenantId);
   }
 
+  /** Whether the application has a place. */
+  isHeldBy({ tenantId, applicationId }: Holder): boolean {
+    return this.#tenants.get(tenantId)?.takenBy.has(applicationId) ?? false;
+  }
+
   hasFree({ tenantId, applicationId }: Holder): boolean {
+    if (this.#taken >= this.#inAll) return false;
     const tenant = this.#tenants.get(tenantId);
     if (tenant === undefined) return true;
     const { taken, takenBy, onlyApplication } = tenant;
@@ -50,9 +59,11 @@ export class ApplicationPlaces {
     this.see(holder);
     const tenant = this.#tenants.get(tenantId);
     if (tenant === undefined || !this.hasFree(holder)) return undefined;
+    this.#taken += 1;
     tenant.taken += 1;
     tenant.takenBy.set(applicationId, (tenant.takenBy.get(applicationId) ?? 0) + 1);
     return () => {
+      this.#taken -= 1;
       tenant.taken -= 1;
       const left = (tenant.takenBy.get(applicationId) ?? 1) - 1;
       if (left > 0) tenant.takenBy.set(applicationId, left);
