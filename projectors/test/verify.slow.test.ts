@@ -69,4 +69,17 @@ describe('verifying', () => {
     const verified = await vault.admin.verify('tokens');
     expect(verified?.tables[0]).toMatchObject({ table: 'token', surplus: 1, missing: 1 });
   });
+
+  it('does not take a successor that a writer of the database left: views of the live tables', async () => {
+    vault.start({ projections: [tokens] });
+    await vault.reached(await vault.append(...many(3)), ['tokens']);
+    await vault.rows('create schema rm_tokens_next');
+    for (const { name } of tokens.tables)
+      await vault.rows(`create view rm_tokens_next.${name} as select * from rm_tokens.${name}`);
+    await vault.rows(`insert into projections.rebuild (name, purpose, version, generation, status, position)
+      select name, 'verify', version, generation + 1, 'live', 9223372036854775807 from projections.checkpoint where name = 'tokens'`);
+    await vault.plantToken();
+    const verified = await vault.admin.verify('tokens');
+    expect(verified?.tables[0]).toMatchObject({ table: 'token', surplus: 1, missing: 0 });
+  });
 });

@@ -39,8 +39,8 @@ export async function readSuccessor(
 }
 
 /**
- * Continues a successor of the same version and purpose that a killed rebuild left, or creates one at the beginning
- * of the log.
+ * Continues a successor of the same version that a killed rebuild left, or creates one at the beginning of the log. A verification always creates
+ * one: a writer of the database could leave views of the live tables, which are always equal to them.
  */
 export async function resumeOrCreateSuccessor(
   session: Session,
@@ -48,7 +48,7 @@ export async function resumeOrCreateSuccessor(
   purpose: Purpose,
 ): Promise<Successor> {
   const { name, version } = projection;
-  const found = await readSuccessor(session, projection, purpose);
+  const found = purpose === 'swap' ? await readSuccessor(session, projection, purpose) : undefined;
   if (found) {
     await session.query(
       statement(
