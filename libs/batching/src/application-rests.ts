@@ -14,9 +14,12 @@ interface Rest {
   readonly timer: NodeJS.Timeout;
 }
 
+/** While so many applications of a tenant rest, the others wait, too: else a tenant with a thousand applications could do a thousand pieces of costly work at once. */
+const mostResting = 8;
+
 /**
- * An application rests after costly work. The others of its tenant go on, but when two rest, the others wait until one of these has rested. Beside one that
- * rests, a rest is twice as long, beside two three times. So all applications of a tenant, however many there are, do no more costly work than one.
+ * An application rests after costly work, and the others of its tenant go on. Beside one that rests, a rest is twice as long, beside two three
+ * times. So in the long run all applications of a tenant, however many there are, do no more costly work than one.
  */
 export class ApplicationRests {
   readonly #options: ApplicationRestsOptions;
@@ -28,10 +31,10 @@ export class ApplicationRests {
     this.#nowMs = options.nowMs ?? (() => performance.now());
   }
 
-  /** Whether the application must wait for its own rest, or for those of several others. */
+  /** Whether the application must wait for its own rest, or for those of many others. */
   isResting({ tenantId, applicationId }: Holder): boolean {
     const rests = this.#tenants.get(tenantId);
-    return rests !== undefined && (rests.size > 1 || rests.has(applicationId));
+    return rests !== undefined && (rests.size >= mostResting || rests.has(applicationId));
   }
 
   /** The application rests at least for so long from now on. */

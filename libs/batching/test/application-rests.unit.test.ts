@@ -55,10 +55,19 @@ describe('the rest of an application', () => {
     expect(resting('Ax')).toEqual([]);
   });
 
-  it('is twice as long beside one of the same tenant, and then the others of the tenant wait for the first end', async () => {
+  it('delays the others of its tenant while eight rest, until one of these has rested', async () => {
+    for (const name of ['Aa', 'Ab', 'Ac', 'Ad', 'Ae', 'Af', 'Ag']) rests.rest(holderOf(name), 100);
+    expect(resting('Ax', 'Bx')).toEqual([]);
+    rests.rest(holderOf('Ah'), 100);
+    expect(resting('Ax', 'Bx')).toEqual(['Ax']);
+    await pass(100);
+    expect(resting('Aa', 'Ax')).toEqual([]);
+  });
+
+  it('is twice as long beside one of the same tenant', async () => {
     rests.rest(holderOf('Ax'), 100);
     rests.rest(holderOf('Ay'), 100);
-    expect(resting('Ax', 'Ay', 'Az', 'Bx')).toEqual(['Ax', 'Ay', 'Az']);
+    expect(resting('Ax', 'Ay', 'Az', 'Bx')).toEqual(['Ax', 'Ay']);
     await pass(100);
     expect(resting('Ax', 'Ay', 'Az')).toEqual(['Ay']);
     await pass(99);
