@@ -26,7 +26,7 @@ function unmix(words: Words): Words {
     const step = mixing.length - 1 - back;
     const [to, from, next] = [step % 3, (step + 2) % 3, (step + 1) % 3];
     w[from] = (w[from]! - w[next]!) >>> 0;
-    w[to] = (((w[to]! ^ turn(w[from]!, by)) >>> 0) + w[from]!) >>> 0;
+    w[to] = (((w[to]! ^ turn(w[from], by)) >>> 0) + w[from]) >>> 0;
   });
   return [w[0]!, w[1]!, w[2]!];
 }

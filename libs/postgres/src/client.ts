@@ -2,7 +2,7 @@ import pg from 'pg';
 
 /**
  * A setting of the role or of the database holds for the whole life of a session, also after it was removed. With a search path, a statement
- * finds operators and functions of another schema; the other settings change how values are read from a text and written to it. So each
+ * finds operators and functions of another schema; the other settings change how values are read from a text and written to it, or how transactions end. So each
  * session sets them itself. `pg_catalog` alone: statements name the schema of every table of the vault.
  */
 const sessionSettings = [
@@ -15,6 +15,8 @@ const sessionSettings = [
   'standard_conforming_strings = on',
   'transform_null_equals = off',
   'array_nulls = on',
+  "default_transaction_isolation = 'read committed'",
+  'default_transaction_read_only = off',
 ]
   .map((setting) => `set ${setting}`)
   .join('; ');

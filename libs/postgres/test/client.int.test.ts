@@ -5,8 +5,9 @@ import { createPool, VaultClient } from '../src/index.ts';
 let database: TestDatabase;
 
 /** Sum and date as a session of the role reads them. */
-const statement = `select (40 + 2)::text as sum, '03/04/2026'::date::text as date, (null = null) is null as "isUnknown"`;
-const ofPostgres = [{ sum: '42', date: '2026-03-04', isUnknown: true }];
+const statement = `select (40 + 2)::text as sum, '03/04/2026'::date::text as date, (null = null) is null as "isUnknown",
+  current_setting('transaction_isolation') as isolation`;
+const ofPostgres = [{ sum: '42', date: '2026-03-04', isUnknown: true, isolation: 'read committed' }];
 
 beforeAll(async () => {
   database = await createTestDatabase();
@@ -15,7 +16,12 @@ beforeAll(async () => {
     create function evil.nothing(integer, integer) returns integer language sql immutable as 'select 0';
     create operator evil.+ (function = evil.nothing, leftarg = integer, rightarg = integer)`);
   const { rows } = await pool.query<{ name: string }>('select quote_ident(current_database()) as name');
-  const settings = ['search_path = evil, pg_catalog', "datestyle = 'SQL, DMY'", 'transform_null_equals = on'];
+  const settings = [
+    'search_path = evil, pg_catalog',
+    "datestyle = 'SQL, DMY'",
+    'transform_null_equals = on',
+    "default_transaction_isolation = 'serializable'",
+  ];
   for (const setting of settings)
     await pool.query(`alter role current_user in database ${rows[0]?.name} set ${setting}`);
   await pool.end();
@@ -25,7 +31,9 @@ afterAll(() => database.drop());
 describe('settings of the role', () => {
   it('change the answers of a connection that is not of the vault', async () => {
     const pool = createTestPool(database.url);
-    expect((await pool.query(statement)).rows).toEqual([{ sum: '0', date: '03/04/2026', isUnknown: false }]);
+    expect((await pool.query(statement)).rows).toEqual([
+      { sum: '0', date: '03/04/2026', isUnknown: false, isolation: 'serializable' },
+    ]);
     await pool.end();
   });
 
@@ -43,7 +51,7 @@ describe('settings of the role', () => {
   it('change no answer of a pool of the vault', async () => {
     const pool = createPool({ connectionString: database.url, max: 2 });
     const both = await Promise.all([pool.query(statement), pool.query(statement)]);
-    expect(both.map(({ rows }) => rows)).toEqual([ofPostgres, ofPostgres]);
+    for (const { rows } of both) expect(rows).toEqual(ofPostgres);
     await pool.end();
   });
 });

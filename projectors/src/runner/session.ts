@@ -1,5 +1,5 @@
 import { byCallback, keptIndexPlans, streamOf, VaultClient } from '@token-vault/postgres';
-import pg from 'pg';
+import type pg from 'pg';
 import type { Statement } from './statements.ts';
 
 /**
