@@ -147,7 +147,7 @@ describe('long work of several applications of a tenant', () => {
     expect(done).toEqual(['first', 'other', 'again', 'second']);
   });
 
-  it('gets a hundredth of the time together where single pieces take long, for any number of applications', async () => {
+  it('where single pieces take long: each of eight applications does one, then any number of them get a hundredth of the time', async () => {
     const applications = Array.from({ length: 40 }, (_, index) => `a.${index}`);
     for (const each of applications) await bring(each, each, { takesMs: 20 });
     await vi.advanceTimersByTimeAsync(20_000);
