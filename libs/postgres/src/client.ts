@@ -2,8 +2,8 @@ import pg from 'pg';
 
 /**
  * A setting of the role or of the database holds for the whole life of a session, also after it was removed. With a search path, a statement
- * finds operators and functions of another schema; the other settings change how values are read from a text and written to it, or how transactions end. So each
- * session sets them itself. `pg_catalog` alone: statements name the schema of every table of the vault.
+ * finds operators and functions of another schema; the other settings change how values are read from a text and written to it, or how transactions end.
+ * So each session sets them itself. `pg_catalog` alone: statements name the schema of every table of the vault.
  */
 const sessionSettings = [
   'search_path = pg_catalog',
@@ -23,6 +23,8 @@ const sessionSettings = [
 
 type Connected = (error: Error | null, client?: VaultClient) => void;
 
+const ignore = (): void => undefined;
+
 /** A connection of the vault. It is used only after its session has the settings that statements rely on. */
 export class VaultClient extends pg.Client {
   override connect(): Promise<this>;
@@ -36,14 +38,20 @@ export class VaultClient extends pg.Client {
     );
   }
 
+  /**
+   * A pool listens for errors of a connection after `connect` has answered. A connection that breaks while its settings are set would end the
+   * process without a listener here; the statement fails with the same error.
+   */
   async #connect(): Promise<this> {
     await super.connect();
+    this.on('error', ignore);
     try {
       await this.query(sessionSettings);
     } catch (error) {
       this.end().catch(() => undefined);
       throw error;
     }
+    setImmediate(() => this.off('error', ignore));
     return this;
   }
 }

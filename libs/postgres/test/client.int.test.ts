@@ -1,4 +1,7 @@
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Server } from 'node:net';
 import { createTestDatabase, createTestPool, type TestDatabase } from '@token-vault/test-support';
+import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createPool, VaultClient } from '../src/index.ts';
 
@@ -61,4 +64,33 @@ it('a connection that cannot be made is an error of `connect`, by promise and by
   await expect(new VaultClient(url).connect()).rejects.toThrow(/ECONNREFUSED/);
   const error = await new Promise((resolve) => new VaultClient(url).connect(resolve));
   expect(error).toMatchObject({ code: 'ECONNREFUSED' });
+});
+
+describe('a connection that breaks while its settings are set', () => {
+  /** Stands before Postgres and ends a connection at its first statement. */
+  async function breaking(): Promise<{ place: pg.PoolConfig; server: Server }> {
+    const { host, port, user, password, database: name } = new pg.Client(database.url);
+    const server = createServer((client) => {
+      const postgres = host.startsWith('/') ? connect(`${host}/.s.PGSQL.${port}`) : connect(port, host);
+      client.on('data', (bytes) => {
+        if (bytes.includes('search_path')) client.destroy();
+        else postgres.write(bytes);
+      });
+      client.on('close', () => postgres.destroy());
+      postgres.pipe(client);
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const place = { host: '127.0.0.1', port: (server.address() as AddressInfo).port };
+    return { place: { ...place, user, password, database: name } as pg.PoolConfig, server };
+  }
+
+  it('is an error of `connect`, and the process continues', async () => {
+    const { place, server } = await breaking();
+    await expect(new VaultClient(place).connect()).rejects.toThrow(/terminated unexpectedly/);
+    const pool = createPool(place);
+    await expect(pool.query('select 1')).rejects.toThrow(/terminated unexpectedly/);
+    await pool.end();
+    server.close();
+  });
 });
