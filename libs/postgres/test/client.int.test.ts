@@ -82,7 +82,7 @@ describe('a connection that breaks while its settings are set', () => {
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     const place = { host: '127.0.0.1', port: (server.address() as AddressInfo).port };
-    return { place: { ...place, user, password, database: name } as pg.PoolConfig, server };
+    return { place: { ...place, user, password, database: name }, server };
   }
 
   it('is an error of `connect`, and the process continues', async () => {
