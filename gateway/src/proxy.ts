@@ -6,9 +6,12 @@ import {
   ValidationError,
 } from '@token-vault/contracts';
 import {
+  addressGroup,
   bodyLimitBytes,
+  clientAddress,
   collectBody,
   cutOffStalledReader,
+  inFlight,
   notBegunHeader,
   rawBodyLimitBytes,
   refuse,
@@ -21,6 +24,7 @@ import {
   type RequestListener,
   type ServerResponse,
 } from 'node:http';
+import { hash } from 'node:crypto';
 import { destinationOf, originForm, type Service } from './routes.ts';
 import { UpstreamFrozenError, type Upstream, type Upstreams } from './upstreams.ts';
 
@@ -95,6 +99,15 @@ function answerHeaders({ rawHeaders }: IncomingMessage): string[] {
   return rawHeaders.flatMap((name, index) =>
     index % 2 === 1 || ofConnection.has(name.toLowerCase()) ? [] : [name, rawHeaders[index + 1] ?? ''],
   );
+}
+
+/** The router does not know tenants. Addresses divide the memory for bodies, and each address's part the keys that it sends, also wrong ones. */
+function senderOf(request: IncomingMessage, trusts: TrustPeer) {
+  const { 'svc-api-key': key, cookie } = request.headers;
+  return {
+    tenantId: addressGroup(clientAddress(request, trusts)),
+    applicationId: hash('sha256', String(key ?? cookie ?? '')),
+  };
 }
 
 interface Forwarded {
@@ -195,6 +208,7 @@ export function createProxy({ upstreams, logger, trusts, stalledReaderMs }: Prox
     const { 'svc-api-key': key, cookie } = request.headers;
     if (destination.needsKey && !key && !cookie) throw new UnauthenticatedError();
     const isRaw = destination.service === 'proxy';
+    inFlight.assign(response, senderOf(request, trusts));
     const body = await collectBody(request, response, isRaw ? rawBodyLimitBytes : bodyLimitBytes);
     // A request that was sent to a server once is not sent to another one, for any method.
     const isSafe = !isRaw && safeMethods.has(request.method ?? '');

@@ -1,4 +1,4 @@
-import { listen, trustOf } from '@token-vault/http';
+import { inFlight, listen, trustOf } from '@token-vault/http';
 import { silentLogger } from '@token-vault/observability';
 import { waitUntil } from '@token-vault/test-support';
 import { request as requestOf, type IncomingMessage } from 'node:http';
@@ -167,18 +167,32 @@ describe('a service that is starting', () => {
 
 describe('bodies that many clients send at once', () => {
   const megabyte = 1024 * 1024;
+  const headersOf = (key: string) => ({ 'SVC-API-KEY': key });
 
-  it('are limited in sum, and accepted again when the others have ended', async () => {
+  /** Sends all but the last byte of a body. The router either waits for it or refuses it. */
+  function stall(key: string, size = megabyte): void {
+    const headers = { ...headersOf(key), 'Content-Length': String(size) };
+    const sent = requestOf({
+      host: '127.0.0.1',
+      port: gateway.port,
+      method: 'POST',
+      path: '/tokens',
+      headers,
+    });
+    sent.on('error', () => undefined).write('x'.repeat(size - 1));
+    onTestFinished(() => void sent.destroy());
+  }
+
+  it('are limited for each key, and accepted again when the others have ended', async () => {
     let release: (() => void)[] = [];
     command.behaviour = (request, respond) => {
       release.push(() => respond(200, 'answered'));
       request.resume();
     };
-    const headers = { 'SVC-API-KEY': 'key' };
     const body = 'x'.repeat(megabyte);
     const answers: number[] = [];
-    const all = Array.from({ length: 140 }, () =>
-      send('POST', '/tokens', headers, body).then(
+    const all = Array.from({ length: 44 }, () =>
+      send('POST', '/tokens', headersOf('key'), body).then(
         ({ status }) => void answers.push(status),
         // Refused while the client was still sending.
         () => void answers.push(503),
@@ -186,12 +200,25 @@ describe('bodies that many clients send at once', () => {
     );
     await waitUntil(() => answers.length >= 12, { what: 'refusals' });
     expect(new Set(answers)).toEqual(new Set([503]));
-    await waitUntil(() => release.length + answers.length === 140);
-    expect(release.length).toBeLessThanOrEqual(128);
+    await waitUntil(() => release.length + answers.length === 44);
+    expect(release.length).toBeLessThanOrEqual(32);
     for (const each of release) each();
     release = [];
     command.behaviour = answer;
     await Promise.all(all);
-    expect((await send('POST', '/tokens', headers, body)).status).toBe(200);
+    expect((await send('POST', '/tokens', headersOf('key'), body)).status).toBe(200);
+  });
+
+  it('and that stall do not refuse those of other keys, and no small ones, with whatever keys they come', async () => {
+    for (let nth = 0; nth < 130; nth++) stall('no key');
+    await waitUntil(() => inFlight.held > 31 * megabyte);
+    const small = () => send('POST', '/tokens', headersOf('no key'), 'x');
+    expect((await small()).status).toBe(200);
+    const large = await send('POST', '/tokens', headersOf('key'), 'x'.repeat(megabyte));
+    expect(large.status).toBe(200);
+    for (let nth = 0; nth < 200; nth++) stall(`key ${nth}`, 300 * 1024);
+    await waitUntil(() => inFlight.held > 63 * megabyte);
+    expect((await small()).status).toBe(200);
+    expect((await send('POST', '/tokens', headersOf('key'), 'x')).status).toBe(200);
   });
 });

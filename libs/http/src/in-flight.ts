@@ -3,38 +3,85 @@ import { UnavailableError } from '@token-vault/contracts';
 import type { ServerResponse } from 'node:http';
 import { cutOffStalledReader } from './stalled-reader.ts';
 
-/** Bodies of this size and more are counted. The number of connections limits the memory of smaller ones. */
-const countedBytes = 16 * 1024;
-/** Maximum bytes of bodies and answers that one process holds for its clients. A container of the examples has 512 MiB or more. */
+/** Smaller bodies have room of their own, so that they pass while large ones are refused. Smaller answers are not counted. */
+const largeBytes = 16 * 1024;
+/** Maximum bytes of large bodies and answers that one process holds for its clients. A container of the examples has 512 MiB or more. */
 const defaultLimitBytes = 128 * 1024 * 1024;
+/** The room for small bodies, as a part of the other one. */
+const partOfSmall = 1 / 4;
 
 export const tooMuchAtOnce = () =>
   new UnavailableError('The vault is receiving too much at once. Nothing was done; try again.');
 
+/** The tenant as a holder of a part of the process. */
+const inProcess = ({ tenantId }: Holder): Holder => ({ tenantId: '', applicationId: tenantId });
+/** Requests whose caller is not known share one part. */
+const unknown: Holder = { tenantId: '', applicationId: '' };
+
+/**
+ * Bytes that tenants divide, and each tenant's part its applications. A tenant may hold half of what the others leave, and at most half of all; so may an
+ * application of its tenant's half. So neither stops the others.
+ */
+class Room {
+  readonly #tenants: TenantShares;
+  readonly #applications: TenantShares;
+
+  constructor(limit: number) {
+    this.#tenants = new TenantShares(limit);
+    this.#applications = new TenantShares(limit / 2);
+  }
+
+  get held(): number {
+    return this.#tenants.heldBy('');
+  }
+
+  allows(holder: Holder, size: number): boolean {
+    return this.#applications.allows(holder, size) && this.#tenants.allows(inProcess(holder), size);
+  }
+
+  exceeds(holder: Holder): boolean {
+    return this.#applications.exceeds(holder);
+  }
+
+  /** Answers may exceed the part of their application. The excess must not prevent the bodies of others, so it does not count (TenantShares). */
+  take(holder: Holder, size: number): void {
+    const before = this.#applications.heldBy(holder.tenantId);
+    this.#applications.take(holder, size);
+    this.#tenants.take(inProcess(holder), this.#applications.heldBy(holder.tenantId) - before);
+  }
+}
+
+/** The bytes that an answer and the body of its request hold. */
+interface Held {
+  readonly holder: Holder;
+  /** Of the body so far. */
+  body: number;
+  large: number;
+  small: number;
+}
+
 /**
  * Limits the memory that clients can fill with bodies that they send and answers that they do not read. The largest body limits a single
- * connection, but not hundreds of them together. One tenant has at most half, so that bodies of other tenants always find room, and one application at
- * most half of what the others of its tenant leave.
+ * connection, but not hundreds of them together.
  */
 export class InFlightBytes {
-  readonly #limit: number;
   readonly #stalledReaderMs: number | undefined;
-  readonly #shares: TenantShares;
-  #held = 0;
-  readonly #sizes = new WeakMap<ServerResponse, number>();
+  readonly #large: Room;
+  readonly #small: Room;
+  readonly #held = new WeakMap<ServerResponse, Held>();
   readonly #holders = new WeakMap<ServerResponse, Holder>();
 
   constructor(limit = defaultLimitBytes, stalledReaderMs?: number) {
-    this.#limit = limit;
-    this.#shares = new TenantShares(limit / 2);
+    this.#large = new Room(limit);
+    this.#small = new Room(limit * partOfSmall);
     this.#stalledReaderMs = stalledReaderMs;
   }
 
   get held(): number {
-    return this.#held;
+    return this.#large.held + this.#small.held;
   }
 
-  /** Counts the bytes of this answer for the application from now on. */
+  /** Counts the bytes of this answer for the holder from now on. */
   assign(response: ServerResponse, holder: Holder): void {
     if (!this.#holders.has(response)) this.#holders.set(response, holder);
   }
@@ -44,48 +91,43 @@ export class InFlightBytes {
    * @throws UnavailableError when the application holds more than it may, because it does not read its answers
    */
   requireRead(holder: Holder): void {
-    if (this.#shares.exceeds(holder)) throw tooMuchAtOnce();
+    if (this.#large.exceeds(holder)) throw tooMuchAtOnce();
   }
 
   /** Counts a part of a request body until the answer is done. False when the process, the tenant or the application has reached its limit. */
   admits(size: number, response: ServerResponse): boolean {
-    const holder = this.#holders.get(response);
-    if (holder && !this.#shares.allows(holder, size)) return false;
-    if (this.#held + size > this.#limit) return false;
-    this.#hold(size, response);
+    const held = this.#heldBy(response);
+    held.body += size;
+    const isLarge = held.body >= largeBytes;
+    const added = isLarge ? size + held.small : size;
+    if (!(isLarge ? this.#large : this.#small).allows(held.holder, added)) return false;
+    this.#change(held, isLarge ? { large: added, small: -held.small } : { large: 0, small: size });
     return true;
   }
 
   /** Counts an answer until it is sent. It was decided and recorded, so it is never refused; it only prevents later bodies. */
   send(response: ServerResponse, bytes: Buffer): void {
-    if (bytes.length >= countedBytes) this.#hold(bytes.length, response);
+    if (bytes.length >= largeBytes) this.#change(this.#heldBy(response), { large: bytes.length, small: 0 });
     response.end(bytes);
     // The kernel has taken small answers by now.
     if (response.writableLength > 0) cutOffStalledReader(response, this.#stalledReaderMs);
   }
 
-  /** Answers may exceed the share of their application. The excess must not prevent the bodies of others, so it does not count (TenantShares). */
-  #count(holder: Holder | undefined, size: number): void {
-    if (holder === undefined) {
-      this.#held += size;
-      return;
-    }
-    const before = this.#shares.heldBy(holder.tenantId);
-    this.#shares.take(holder, size);
-    this.#held += this.#shares.heldBy(holder.tenantId) - before;
+  #heldBy(response: ServerResponse): Held {
+    const before = this.#held.get(response);
+    if (before) return before;
+    const held = { holder: this.#holders.get(response) ?? unknown, body: 0, large: 0, small: 0 };
+    this.#held.set(response, held);
+    // `close` comes after `finish`, and after a broken connection.
+    response.once('close', () => this.#change(held, { large: -held.large, small: -held.small }));
+    return held;
   }
 
-  #hold(size: number, response: ServerResponse): void {
-    const holder = this.#holders.get(response);
-    this.#count(holder, size);
-    const before = this.#sizes.get(response);
-    this.#sizes.set(response, (before ?? 0) + size);
-    if (before !== undefined) return;
-    // `close` comes after `finish`, and after a broken connection.
-    response.once('close', () => {
-      this.#count(holder, -(this.#sizes.get(response) ?? 0));
-      this.#sizes.delete(response);
-    });
+  #change(held: Held, { large, small }: Pick<Held, 'large' | 'small'>): void {
+    if (large !== 0) this.#large.take(held.holder, large);
+    if (small !== 0) this.#small.take(held.holder, small);
+    held.large += large;
+    held.small += small;
   }
 }
 

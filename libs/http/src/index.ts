@@ -8,6 +8,7 @@ export { createMissLimit, type CountedTries, type MissLimit } from './miss-limit
 export { mountMetrics } from './mount-metrics.ts';
 export { problemDetails, toProblem, type Problem } from './problem.ts';
 export {
+  addressGroup,
   createRateLimits,
   defaultFailuresPerMinute,
   defaultRequestsPerMinute,
@@ -23,4 +24,10 @@ export { inFlight } from './in-flight.ts';
 export { requestTurns } from './request-turns.ts';
 export { listen, type RunningServer } from './server.ts';
 export { cutOffStalledReader } from './stalled-reader.ts';
-export { readTrustProxy, trustOf, type TrustedProxies, type TrustPeer } from './trusted-proxies.ts';
+export {
+  clientAddress,
+  readTrustProxy,
+  trustOf,
+  type TrustedProxies,
+  type TrustPeer,
+} from './trusted-proxies.ts';

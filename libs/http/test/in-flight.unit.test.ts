@@ -7,6 +7,9 @@ const mebibyte = 1024 * 1024;
 /** Half of it is the share of a tenant, half of that the share of an application alone. */
 const limit = 4 * mebibyte;
 const answer = () => new ServerResponse(new IncomingMessage(new Socket()));
+/** A body of one byte more is large. */
+const small = 16 * 1024 - 1;
+const large = small + 1;
 const of = (applicationId: string, tenantId = 'greedy') => ({ tenantId, applicationId });
 
 /** An answer to a request of the application. Undefined when the request is refused. */
@@ -28,7 +31,7 @@ describe('an application that holds what it may', () => {
   it('has its further bodies refused, and those of others of its tenant and of other tenants are accepted', () => {
     const inFlight = new InFlightBytes(limit);
     const [greedy, more] = [ask(inFlight), ask(inFlight)];
-    expect([sends(inFlight, mebibyte, greedy), sends(inFlight, 1, more)]).toEqual([true, false]);
+    expect([sends(inFlight, mebibyte, greedy), sends(inFlight, large, ask(inFlight))]).toEqual([true, false]);
     const [beside, other] = [ask(inFlight, of('beside')), ask(inFlight, of('app', 'other'))];
     expect(sends(inFlight, mebibyte / 2 + 1, beside)).toBe(false);
     expect([sends(inFlight, mebibyte / 2, beside), sends(inFlight, mebibyte, other)]).toEqual([true, true]);
@@ -54,5 +57,35 @@ describe('an application that holds what it may', () => {
       holders.map((each, index) => sends(inFlight, mebibyte / (index + 1), ask(inFlight, each))),
     ).toEqual([true, true]);
     expect(holders.map((each) => ask(inFlight, each) === undefined)).toEqual([false, false]);
+  });
+});
+
+describe('tenants that hold what they may', () => {
+  const holdersOf = (tenant: number) => [of('one', `tenant ${tenant}`), of('other', `tenant ${tenant}`)];
+
+  it('leave room to one more, and small bodies have room of their own', () => {
+    const inFlight = new InFlightBytes(limit);
+    const bodies = Array.from({ length: 4 }, (_, tenant) => holdersOf(tenant))
+      .flat()
+      .flatMap((holder) => Array.from({ length: 300 }, () => ask(inFlight, holder)))
+      .map((response) => [response, sends(inFlight, large, response)] as const);
+    expect(bodies.some(([, isAccepted]) => !isAccepted)).toBe(true);
+    expect(inFlight.held).toBeLessThan(limit);
+    const victim = of('app', 'victim');
+    expect(sends(inFlight, 64 * 1024, ask(inFlight, victim))).toBe(true);
+    const many = holdersOf(5).flatMap((holder) => Array.from({ length: 400 }, () => ask(inFlight, holder)));
+    expect(many.map((response) => sends(inFlight, small, response))).toContain(false);
+    expect(sends(inFlight, small, ask(inFlight, victim))).toBe(true);
+    for (const response of [...bodies.map(([each]) => each), ...many]) response?.emit('close');
+    expect(inFlight.held).toBe(64 * 1024 + small);
+  });
+
+  it('by parts of a body: one that becomes large moves to the room of large ones', () => {
+    const inFlight = new InFlightBytes(limit);
+    const response = ask(inFlight);
+    const parts = Array.from({ length: 64 }, () => sends(inFlight, small, response));
+    expect([parts.includes(false), inFlight.held]).toEqual([false, 64 * small]);
+    response?.emit('close');
+    expect(inFlight.held).toBe(0);
   });
 });
