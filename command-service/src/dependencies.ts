@@ -9,6 +9,7 @@ import type { InvocationOutcomes } from './invocations/outcomes.ts';
 import type { VaultOperator } from './projections/routes.ts';
 import type { CompileCode } from './reactors/code-check.ts';
 import type { FindActor } from './tokens/seen.ts';
+import type { WaitForProjections } from './transactions/commit-turns.ts';
 
 /** The dependencies of command handlers. */
 export interface CommandDependencies {
@@ -24,6 +25,8 @@ export interface CommandDependencies {
   readonly compileCode?: CompileCode;
   /** When absent, no tenant operates the vault by this process. */
   readonly operator?: VaultOperator;
+  /** When absent, large commits do not wait for each other. */
+  readonly waitForProjections?: WaitForProjections | undefined;
   /** When absent, reactors cannot be invoked. */
   readonly invocations?: {
     readonly outcomes: InvocationOutcomes;

@@ -22,6 +22,7 @@ import { TokenErasure } from './tokens/erasure.ts';
 import { createFingerprintClaims } from './tokens/fingerprint-claims.ts';
 import { createTokenHandlers } from './tokens/handlers.ts';
 import { tokenRoutes } from './tokens/routes.ts';
+import { CommitTurns } from './transactions/commit-turns.ts';
 import { Transactions } from './transactions/handlers.ts';
 import { createTransactionOutcomes } from './transactions/outcomes.ts';
 import { transactionRoutes } from './transactions/routes.ts';
@@ -78,7 +79,12 @@ export function createCommandHandlers(dependencies: CommandDependencies): Handle
     claims,
     erasure,
   };
-  const transactions = new Transactions(store, outcomes, erasure);
+  const transactions = new Transactions(
+    store,
+    outcomes,
+    erasure,
+    new CommitTurns(dependencies.waitForProjections),
+  );
   const { invocations } = dependencies;
   return {
     ...applicationRoutes(createApplicationHandlers(dependencies)),

@@ -42,7 +42,7 @@ export function commandHandlers(
     readonly operator?: VaultOperator;
   },
 ): HandlersOf<'command'> {
-  const { store, keyRing, expressions, missLimit } = parts;
+  const { store, keyRing, expressions, missLimit, progress } = parts;
   const findActor = actorFinder(parts);
   return createCommandHandlers({
     store,
@@ -53,6 +53,7 @@ export function commandHandlers(
     logger: options.logger,
     missLimit,
     compileCode,
+    waitForProjections: (position, timeoutMs, names) => progress.reach(position, timeoutMs, names),
     ...(options.operator && { operator: options.operator }),
     invocations: { outcomes, allowsPlainHttp: options.egressAllow.length > 0, findActor },
   });

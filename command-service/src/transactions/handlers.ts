@@ -2,6 +2,7 @@ import { authorOf, newId } from '@token-vault/contracts';
 import type { EventStore, Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/operations';
 import type { TokenErasure } from '../tokens/erasure.ts';
+import { CommitTurns } from './commit-turns.ts';
 import { outsideTransaction, withinTransaction } from './context.ts';
 import { isOver, notOpen, type TransactionCommand } from './decider.ts';
 import { createTransactionCounts, type TransactionCounts } from './counts.ts';
@@ -25,11 +26,18 @@ export class Transactions {
   readonly #outcomes: TransactionOutcomes;
   readonly #erasure: TokenErasure;
   readonly #counts: TransactionCounts;
+  readonly #commitTurns: CommitTurns;
 
-  constructor(store: EventStore, outcomes: TransactionOutcomes, erasure: TokenErasure) {
+  constructor(
+    store: EventStore,
+    outcomes: TransactionOutcomes,
+    erasure: TokenErasure,
+    commitTurns = new CommitTurns(),
+  ) {
     this.#store = store;
     this.#outcomes = outcomes;
     this.#erasure = erasure;
+    this.#commitTurns = commitTurns;
     this.#counts = createTransactionCounts(store, outcomes);
   }
 
@@ -70,9 +78,15 @@ export class Transactions {
 
   /**
    * @throws NotFoundError; ForbiddenError when the caller's rights have changed; ConflictError when it is not open, when the key that opened
-   * it is no longer valid, or when a token of it has expired
+   * it is no longer valid, or when a token of it has expired; UnavailableError when it is large and its turn does not come in time
    */
   async commit(id: string, context: RequestContext): Promise<Position | undefined> {
+    const state = await this.#outcomes.endIfOver(context.principal.tenant.id, id);
+    const bytes = state.kind === 'open' ? state.stored.bytes : 0;
+    return this.#commitTurns.run(bytes, context, (now) => this.#commit(id, now));
+  }
+
+  async #commit(id: string, context: RequestContext): Promise<Position | undefined> {
     await this.#refuseInvalidOpener(id, context);
     return this.#end(context, {
       kind: 'commit',
@@ -107,7 +121,8 @@ export class Transactions {
     const enlisted = withinTransaction(context, id);
     try {
       const result = await work(enlisted);
-      return { result, position: await this.commit(id, context) };
+      // The size of its body bounds such a transaction, and bodies have turns of their own.
+      return { result, position: await this.#commit(id, context) };
     } catch (error) {
       // If this fails too, the transaction ends by its time. Its writes are never shown.
       await this.rollback(id, context).catch(() => undefined);

@@ -33,8 +33,8 @@ interface Opened {
   readonly tokens: Map<string, number>;
   /** Hashes of the caller's rights when the writes were decided (`rightsOf`). */
   readonly rights: Set<string>;
-  /** The size of all that the writes store, in characters. */
-  readonly stored: { characters: number };
+  /** The size of all that the writes store. */
+  readonly stored: { bytes: number };
   /** The earliest expiry that the tokens had before the transaction wrote them, in milliseconds; Infinity when no token expires. */
   readonly firstExpiry: { ms: number };
 }
@@ -58,7 +58,7 @@ function enlist(
     newKeyIds: data.new_key_ids,
     erases: data.erases,
   });
-  stored.characters += data.size ?? 0;
+  stored.bytes += data.size ?? 0;
   if (data.rights !== undefined) rights.add(data.rights);
   if (!tokens.has(data.token_id)) tokens.set(data.token_id, tokens.size);
   if (data.token_expires_at !== undefined)
@@ -79,7 +79,7 @@ export const evolve = evolveBy<TransactionState, TypeIn<typeof transactionEvents
       writes: [],
       tokens: new Map(),
       rights: new Set<string>(),
-      stored: { characters: 0 },
+      stored: { bytes: 0 },
       firstExpiry: { ms: Infinity },
     };
     const opener = keyHash === undefined ? undefined : { actor, keyHash };

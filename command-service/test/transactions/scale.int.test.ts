@@ -94,16 +94,26 @@ describe('the limits of transactions', () => {
     expect(await vault.live()).toEqual(['tok-10000', 'tok-9999']);
   });
 
-  it('are 64 MiB of stored tokens in one', async () => {
+  it('are 32 MiB of stored tokens in one', async () => {
     const transaction = await vault.begin();
     await vault.create({ type: 'token', data: 'x'.repeat(200_000), id: 'large' }, { transaction });
-    await enlistMany(transaction, 0, 1, 64 * 1024 * 1024 - 300_000);
+    await enlistMany(transaction, 0, 1, 32 * 1024 * 1024 - 300_000);
     // A patch stores the whole token again.
     await vault.update('large', { metadata: { a: '1' } }, { transaction });
     for (const write of [create('small', transaction), vault.update('large', { mask: 'x' }, { transaction })])
       await expect(write).rejects.toMatchObject(refusal('transaction_full'));
     await vault.end('commit', transaction);
     expect(await vault.live()).toEqual(['large']);
+  });
+
+  it('count bytes, whatever the alphabet', async () => {
+    const transaction = await vault.begin();
+    await vault.create({ type: 'token', data: 'x', mask: '漢'.repeat(1_000) }, { transaction });
+    const sizes = (await vault.events(transactionStream(transaction))).flatMap((event) =>
+      event.type === 'TransactionTokenEnlisted' ? [event.data.size] : [],
+    );
+    expect(sizes).toEqual([expect.any(Number)]);
+    expect(sizes[0]).toBeGreaterThan(3_000);
   });
 
   it('hold when several writes at the same time reach them', async () => {

@@ -36,7 +36,7 @@ export const TransactionTokenEnlisted = defineEvent(
     new_key_ids: z.array(keyId).optional(),
     /** Whether the token has keys that are unneeded after the commit. */
     erases: z.boolean().optional(),
-    /** The size of what the write stores, in characters. Absent in events of a release that did not bound it. */
+    /** The bytes of what the write stores; characters in events of an older release. Absent in events of a release that did not bound it. */
     size: z.int().min(0).optional(),
     /** SHA-256 of the caller's permissions and rules when the write was decided, as hex. */
     rights: z.string().optional(),

@@ -27,7 +27,7 @@ const errorDescriptions: Readonly<Record<number, string>> = {
   401: 'The key is missing, unknown, expired, deleted or regenerated.',
   403: 'The permission is missing, no access rule grants it, or the plan lacks it.',
   404: 'There is no such entity in this tenant.',
-  409: 'The id is taken, the token is locked, the idempotency key is in flight, or the transaction is not open; `transaction-full`: it holds 10,000 tokens or 40,000 writes; `too-many-transactions`: 20 of the application are open.',
+  409: 'The id is taken, the token is locked, the idempotency key is in flight, or the transaction is not open; `transaction-full`: it holds 10,000 tokens, 40,000 writes or 32 MiB; `too-many-transactions`: 20 of the application are open.',
   413: 'The body is larger than 1 MiB.',
   415: 'The Content-Type of a PATCH is not application/merge-patch+json, or the body is compressed.',
   422: 'The code does not compile or does not export a function; or the value of a token cannot stand in a header.',
