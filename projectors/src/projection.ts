@@ -115,8 +115,11 @@ export interface Projection<Name extends string = string> {
    */
   readonly isAwaited?: false;
   readonly tables: readonly Table[];
-  /** Views, functions and triggers, made after the tables. Without schema names. */
-  readonly ddl?: readonly string[];
+  /**
+   * Functions and triggers, made after the tables of that schema. Only a trigger names the schema, that of its function: Postgres finds no
+   * function of `pg_temp` without it.
+   */
+  readonly ddl?: (schema: string) => readonly string[];
   readonly on: Handlers;
 }
 
@@ -126,3 +129,6 @@ export function addressOf(table: Table): readonly string[] {
 }
 
 export const nextSchema = (name: string): string => `${liveSchema(name)}_next`;
+
+/** The schema of the temporary tables of a session. No other session of the same role can read or write them. */
+export const temporarySchema = 'pg_temp';

@@ -1,8 +1,12 @@
-import { describe, expect, it } from 'vitest';
-import { log, tokens } from '../src/projections/index.ts';
+import { randomBytes } from 'node:crypto';
+import pg from 'pg';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { createProjectionAdmin, type ProjectionAdmin } from '../src/admin.ts';
+import { log, tenants, tokens } from '../src/projections/index.ts';
 import { many, useAdministeredVault, type AdministeredVault } from './administered-vault.ts';
 import { collidingPart } from './colliding-text.ts';
-import { tokenDeleted } from './events.ts';
+import { event, tenantCreated, tenantId, tokenDeleted } from './events.ts';
+import { eventually } from './vault.ts';
 
 let vault: AdministeredVault;
 useAdministeredVault((opened) => (vault = opened));
@@ -81,5 +85,160 @@ describe('verifying', () => {
     await vault.plantToken();
     const verified = await vault.admin.verify('tokens');
     expect(verified?.tables[0]).toMatchObject({ table: 'token', surplus: 1, missing: 0 });
+  });
+});
+
+/** The connection string of a role that reads and writes the rows of the vault, and may make schemas. It is no superuser. */
+async function urlOfRole(): Promise<string> {
+  const role = `vault_${randomBytes(6).toString('hex')}`;
+  const database = new URL(vault.url).pathname.slice(1);
+  await vault.rows(`create role ${role} login password 'secret'`);
+  // The database, in which it has its rights, is dropped before that.
+  onTestFinished(async () => {
+    const server = new pg.Client(Object.assign(new URL(vault.url), { pathname: '/postgres' }).href);
+    await server.connect();
+    await server.query(`drop role ${role}`);
+    await server.end();
+  });
+  await vault.rows(`grant create on database ${database} to ${role}`);
+  for (const schema of ['projections', 'rm_tokens']) {
+    await vault.rows(`grant usage on schema ${schema} to ${role}`);
+    await vault.rows(`grant all on all tables in schema ${schema} to ${role}`);
+  }
+  const url = new URL(vault.url);
+  url.searchParams.set('user', role);
+  url.searchParams.set('password', 'secret');
+  return url.href;
+}
+
+async function connect(url: string): Promise<pg.Client> {
+  const client = new pg.Client(url);
+  client.on('error', () => {});
+  await client.connect();
+  onTestFinished(() => client.end());
+  return client;
+}
+
+/** The commands for the read models, with work that is done whenever they have begun to fill tables. */
+function adminThat(work: () => Promise<unknown>, connectionString = vault.url): ProjectionAdmin {
+  const readAll: typeof vault.store.readAll = async function* (...range) {
+    await work();
+    yield* vault.store.readAll(...range);
+  };
+  return createProjectionAdmin({ store: { ...vault.store, readAll }, connectionString, maxBatch: 10 });
+}
+
+describe('while another session of the role changes rows, verifying', () => {
+  const attempt = (client: pg.Client, schema: string, statement: string): Promise<string> =>
+    client.query(`begin; set local search_path = ${schema}; ${statement}; commit`).then(
+      () => 'done',
+      async (error: Error) => {
+        await client.query('rollback');
+        return error.message;
+      },
+    );
+
+  it('finds a row that was planted in all tables of tokens that the session reaches', async () => {
+    vault.start({ projections: [tokens] });
+    await vault.reached(await vault.append(...many(15)), ['tokens']);
+    const url = await urlOfRole();
+    const [holder, writer] = [await connect(url), await connect(url)];
+    const hold = () =>
+      holder.query(`begin; select from projections.checkpoint where name = 'tokens' for update`);
+    const verifying = adminThat(hold, url).verify('tokens');
+    await eventually(async () => {
+      const waiting = await vault.rows(`select from pg_stat_activity
+        where datname = current_database() and application_name = 'rebuild tokens holder' and wait_event_type = 'Lock'`);
+      return waiting.length > 0;
+    });
+    const made = await writer.query<{ schema: string }>(
+      `select relnamespace::regnamespace::text as schema from pg_class where relname = 'token' and relkind = 'r'`,
+    );
+    const outcomes = new Map<string, readonly string[]>();
+    for (const { schema } of made.rows) {
+      const planted = `insert into token (tenant_id, id, type, data, container, created_by, created_at, seq, ordinal)
+        select tenant_id, 'planted', type, data, container, created_by, created_at, 0, 0 from rm_tokens.token where id = 'token-0'`;
+      outcomes.set(schema, [
+        await attempt(writer, schema, planted),
+        await attempt(writer, schema, `select from ${schema}.token`),
+        await attempt(writer, schema, `update ${schema}.token set mask = null`),
+      ]);
+    }
+    await holder.query('rollback');
+    const verified = await verifying;
+    expect(verified?.tables[0]).toMatchObject({ table: 'token', surplus: 1, missing: 0 });
+    const temporary = [...outcomes.keys()].find((schema) => schema.startsWith('pg_temp_'));
+    expect(outcomes).toEqual(
+      new Map([
+        ['rm_tokens', ['done', 'done', 'done']],
+        [
+          temporary,
+          [
+            'relation "token" does not exist',
+            `permission denied for schema ${temporary}`,
+            `permission denied for schema ${temporary}`,
+          ],
+        ],
+      ]),
+    );
+  });
+
+  it('leaves out no event when its position is moved', async () => {
+    vault.start({ projections: [tokens] });
+    await vault.reached(await vault.append(...many(15)), ['tokens']);
+    await vault.rows(
+      `begin; set local search_path = rm_tokens; delete from token; delete from token_metadata; commit`,
+    );
+    const move = () => vault.rows(`update projections.rebuild set position = 15 where name = 'tokens'`);
+    const verified = await adminThat(move).verify('tokens');
+    expect(verified?.tables[0]).toMatchObject({ table: 'token', surplus: 0, missing: 15 });
+  });
+});
+
+describe('verifying', () => {
+  it('sends no notification that rights have changed', async () => {
+    vault.start({ projections: [tenants] });
+    const renamed = event('TenantUpdated', { tenant_id: tenantId, name: 'New', settings: {} });
+    await vault.reached(await vault.append(tenantCreated(), renamed), ['tenants']);
+    const listener = await connect(vault.url);
+    const heard: (string | undefined)[] = [];
+    listener.on('notification', ({ payload }) => heard.push(payload));
+    await listener.query('listen access_changed');
+    // One event a batch: changes of one batch are written as one row.
+    const admin = createProjectionAdmin({ store: vault.store, connectionString: vault.url, maxBatch: 1 });
+    expect(await admin.verify('tenants')).toMatchObject({ isEqual: true });
+    await vault.rows(`notify access_changed, 'end'`);
+    await eventually(() => heard.at(-1) === 'end');
+    expect(heard).toEqual(['end']);
+  });
+
+  it('names the right that a role without temporary tables lacks', async () => {
+    vault.start({ projections: [tokens] });
+    await vault.reached(await vault.append(...many(1)), ['tokens']);
+    const connectionString = await urlOfRole();
+    const database = new URL(vault.url).pathname.slice(1);
+    await vault.rows(`revoke temporary on database ${database} from public`);
+    const admin = createProjectionAdmin({ store: vault.store, connectionString });
+    await expect(admin.verify('tokens')).rejects.toMatchObject({
+      code: 'temporary_tables_refused',
+      message: expect.stringContaining(`grant temporary on database ${database} to vault_`) as string,
+    });
+    expect(await vault.statusOf('tokens')).not.toHaveProperty('rebuild');
+  });
+
+  it('ends when it is cancelled while it compares', async () => {
+    vault.start({ projections: [tokens] });
+    await vault.reached(await vault.append(...many(1)), ['tokens']);
+    const holder = await connect(vault.url);
+    await holder.query('begin; lock table rm_tokens.token in access exclusive mode');
+    const verifying = vault.admin.verify('tokens');
+    await eventually(async () => {
+      const waiting = await vault.rows(`select from pg_stat_activity
+        where datname = current_database() and application_name = 'rebuild tokens' and wait_event_type = 'Lock'`);
+      return waiting.length > 0;
+    });
+    expect(await vault.admin.cancel('tokens')).toBe(true);
+    await holder.query('rollback');
+    expect(await verifying).toBeUndefined();
   });
 });

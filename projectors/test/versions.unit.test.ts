@@ -13,7 +13,10 @@ const frozen = JSON.parse(
 ) as unknown;
 
 const digestOf = ({ tables, ddl }: Projection): string =>
-  createHash('sha256').update(JSON.stringify({ tables, ddl })).digest('hex').slice(0, 16);
+  createHash('sha256')
+    .update(JSON.stringify({ tables, ddl: ddl?.('any_schema') }).replaceAll('any_schema.', ''))
+    .digest('hex')
+    .slice(0, 16);
 
 // A running vault rebuilds a projection only when its version is raised.
 it('a projection whose tables have changed has a new version', () => {

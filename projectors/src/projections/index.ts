@@ -28,4 +28,4 @@ const byName: { readonly [Name in ReadModelName]: Projection<Name> } = {
 };
 export const projections: readonly Projection[] = Object.values(byName);
 
-export { applications, log, reactors, tokens };
+export { applications, log, reactors, tenants, tokens };

@@ -32,7 +32,8 @@ const activeTokens: readonly Table[] = [
 ];
 
 /** The rows that a statement has made, not those that were there. */
-const countActiveTokens = `
+const countActiveTokens = (schema: string): readonly string[] => [
+  `
 create function count_active_tokens() returns trigger language plpgsql as $$
 begin
   insert into active_token_count as c (tenant_id, month, count)
@@ -42,7 +43,8 @@ begin
 end
 $$;
 create trigger count_active_tokens after insert on active_token referencing new table as new_rows
-  for each statement execute function count_active_tokens()`;
+  for each statement execute function ${schema}.count_active_tokens()`,
+];
 
 const tokenTypes: ReadonlySet<unknown> = new Set(['token', 'card', 'bank']);
 const uses: ReadonlySet<unknown> = new Set(['create', 'read', 'update', 'use', 'list', 'search']);
@@ -107,6 +109,6 @@ export const logSummary: Projection<'log_summary'> = {
   // Its readers wait for it themselves.
   isAwaited: false,
   tables: [...counterTables, ...activeTokens],
-  ddl: [countActiveTokens],
+  ddl: countActiveTokens,
   on: Object.fromEntries(logged.map((type) => [type, counting(type)])),
 };

@@ -18,7 +18,8 @@ const counting = (table: keyof typeof counters): string => {
 };
 
 // A batch has hundreds of entries of few kinds. So the rows of the batch are read once, for the finest counter.
-const countEntries = `
+const countEntries = (schema: string): readonly string[] => [
+  `
 create function count_on_insert() returns trigger language plpgsql as $$
 begin
   with found as materialized (
@@ -38,7 +39,8 @@ begin
 end
 $$;
 create trigger count_on_insert after insert on entry referencing new table as new_rows
-  for each statement execute function count_on_insert()`;
+  for each statement execute function ${schema}.count_on_insert()`,
+];
 
 const counterTables = (['entry_count', 'entry_kind_count', 'actor_kind_count'] as const).map((name) => ({
   ...tableOf('log', name),
@@ -82,6 +84,6 @@ export const log: Projection<'log'> = {
     { ...tableOf('log', 'entry_entity'), primaryKey: ['tenant_id', 'entity_id', ...order, 'place'] },
     ...counterTables,
   ],
-  ddl: [countEntries],
+  ddl: countEntries,
   on: logHandlers,
 };

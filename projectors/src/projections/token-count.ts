@@ -13,23 +13,24 @@ const forgetEmpty = `
   delete from token_count c using (select distinct tenant_id, container, type from old_rows) o
   where c.tenant_id = o.tenant_id and c.container = o.container and c.type = o.type and c.count = 0;`;
 
-const trigger = (operation: string, referencing: string, body: string): string => `
+const trigger = (schema: string, operation: string, referencing: string, body: string): string => `
 create function count_on_${operation}() returns trigger language plpgsql as $$
 begin ${body}
   return null;
 end
 $$;
 create trigger count_on_${operation} after ${operation} on token referencing ${referencing}
-  for each statement execute function count_on_${operation}()`;
+  for each statement execute function ${schema}.count_on_${operation}()`;
 
 /**
  * Totals by container and type. Triggers of the statements that change tokens keep them, so they always equal the
  * number of rows.
  */
-export const countTokens: readonly string[] = [
-  trigger('insert', 'new table as new_rows', count(changed('new_rows', 1))),
-  trigger('delete', 'old table as old_rows', count(changed('old_rows', -1)) + forgetEmpty),
+export const countTokens = (schema: string): readonly string[] => [
+  trigger(schema, 'insert', 'new table as new_rows', count(changed('new_rows', 1))),
+  trigger(schema, 'delete', 'old table as old_rows', count(changed('old_rows', -1)) + forgetEmpty),
   trigger(
+    schema,
     'update',
     'old table as old_rows new table as new_rows',
     count(`${changed('new_rows', 1)} union all ${changed('old_rows', -1)}`) + forgetEmpty,

@@ -54,8 +54,10 @@ export async function fill(options: FillOptions, until: Position): Promise<FillO
   return 'aborted';
 }
 
-const createWriter = ({ session, projection, generation }: FillOptions, position: Position): BatchWriter =>
-  new BatchWriter(session, { projection, generation, kind: 'rebuild' }, position);
+const createWriter = (
+  { session, projection, generation, purpose }: FillOptions,
+  position: Position,
+): BatchWriter => new BatchWriter(session, { projection, generation, kind: purpose }, position);
 
 async function writeUntil(options: FillOptions, writer: BatchWriter, until: Position): Promise<void> {
   const { store, maxBatch, signal, onProgress } = options;

@@ -1,5 +1,5 @@
 import { comparePositions, type EventStore, type Position } from '@token-vault/event-store';
-import { nextSchema, type Projection } from '../projection.ts';
+import type { Projection } from '../projection.ts';
 import { tryToLead } from '../runner/leadership.ts';
 import { openSession, type Session } from '../runner/session.ts';
 import { fill, type FillOptions, type FillOutcome } from './fill.ts';
@@ -8,6 +8,7 @@ import { dropFormer, holdLive, releaseLive, swap } from './live.ts';
 import {
   RebuildUnderWayError,
   resumeOrCreateSuccessor,
+  successorSchema,
   UnknownProjectionError,
   type Purpose,
 } from './successor.ts';
@@ -16,7 +17,7 @@ export interface RebuildOptions {
   readonly store: EventStore;
   readonly connectionString: string;
   readonly maxBatch: number;
-  /** Aborting leaves the successor as it is. The next call continues from it. */
+  /** Aborting leaves the successor as it is. The next rebuild continues from it; a verification begins again. */
   readonly signal: AbortSignal;
   readonly onProgress: (position: Position, until: Position, events: number) => void;
 }
@@ -66,7 +67,8 @@ export async function withSuccessor<Result>(
 ): Promise<Result> {
   const { connectionString } = options;
   const { name } = projection;
-  const session = await openSession({ connectionString, name: `rebuild ${name}`, schema: nextSchema(name) });
+  const schema = successorSchema(name, purpose);
+  const session = await openSession({ connectionString, name: `rebuild ${name}`, schema });
   try {
     if (!(await tryToLead(session, `${name}:rebuild`))) throw new RebuildUnderWayError(name);
     const { generation } = await resumeOrCreateSuccessor(session, projection, purpose);

@@ -1,12 +1,20 @@
 import { parsePosition, startPosition, type Position } from '@token-vault/event-store';
-import { nextSchema, type Projection } from '../projection.ts';
+import { nextSchema, temporarySchema, type Projection } from '../projection.ts';
 import { schemaSql } from '../runner/schema.ts';
 import type { Culprit } from '../runner/culprit.ts';
 import type { Session } from '../runner/session.ts';
 import { statement } from '../runner/statements.ts';
+import { beginVerification, verifiedPosition } from '../runner/verified-position.ts';
 
 /** `swap`: the successor replaces the live read model. `verify`: it is compared with the live one and dropped. */
 export type Purpose = 'swap' | 'verify';
+
+/**
+ * A verification fills temporary tables: another session of the same role could change any others, so that they equal rows that it planted in the
+ * live read model.
+ */
+export const successorSchema = (name: string, purpose: Purpose): string =>
+  purpose === 'verify' ? temporarySchema : nextSchema(name);
 
 /** A read model that is filled beside the live one. */
 export interface Successor {
@@ -21,6 +29,7 @@ interface SuccessorRow {
   position: string;
 }
 
+/** Of a verification: only in its own session, which has the tables. */
 export async function readSuccessor(
   session: Session,
   projection: Projection,
@@ -28,10 +37,10 @@ export async function readSuccessor(
 ): Promise<Successor | undefined> {
   const [row] = await session.query<SuccessorRow>(
     statement(
-      `select r.generation, r.status, r.position::text as position
+      `select r.generation, r.status, case r.purpose when 'verify' then ${verifiedPosition} else r.position::text end as position
        from projections.rebuild r join projections.checkpoint c using (name)
        where r.name = $1 and r.purpose = $2 and r.version = $3 and r.generation = c.generation + 1
-         and to_regnamespace($4) is not null`,
+         and (r.purpose = 'verify' or to_regnamespace($4) is not null)`,
       [projection.name, purpose, projection.version, nextSchema(projection.name)],
     ),
   );
@@ -40,7 +49,7 @@ export async function readSuccessor(
 
 /**
  * Continues a successor of the same version that a killed rebuild left, or creates one at the beginning of the log. A verification always creates
- * one: a writer of the database could leave views of the live tables, which are always equal to them.
+ * one: its tables end with its session.
  */
 export async function resumeOrCreateSuccessor(
   session: Session,
@@ -58,12 +67,13 @@ export async function resumeOrCreateSuccessor(
     );
     return { ...found, status: 'live' };
   }
-  const schema = nextSchema(name);
+  if (purpose === 'verify') await requireTemporaryTables(session);
   await session.client.query(`
     begin;
     delete from projections.rebuild where name = '${name}';
-    drop schema if exists ${schema} cascade;
-    ${schemaSql(projection, schema, 'for filling')};
+    drop schema if exists ${nextSchema(name)} cascade;
+    ${beginVerification};
+    ${schemaSql(projection, successorSchema(name, purpose), 'for filling')};
     insert into projections.rebuild (name, purpose, version, generation, status, position)
     select name, '${purpose}', ${version}, generation + 1, 'live', 0 from projections.checkpoint
     where name = '${name}';
@@ -71,6 +81,17 @@ export async function resumeOrCreateSuccessor(
   const created = await readSuccessor(session, projection, purpose);
   if (!created) throw new UnknownProjectionError(name);
   return { ...created, position: startPosition };
+}
+
+async function requireTemporaryTables(session: Session): Promise<void> {
+  const [refused] = await session.query<{ role: string; database: string }>(
+    statement(
+      `select quote_ident(current_user) as role, quote_ident(current_database()) as database
+        where not has_database_privilege(current_database(), 'temporary')`,
+      [],
+    ),
+  );
+  if (refused) throw new TemporaryTablesRefusedError(refused);
 }
 
 /** Stores in the status why the successor cannot be made, and throws that error. */
@@ -104,6 +125,16 @@ export class UnknownProjectionError extends Error {
   readonly code = 'unknown_projection';
   constructor(name: string) {
     super(`there is no projection ${JSON.stringify(name)} to rebuild`);
+  }
+}
+
+/** The role has no right to make temporary tables. */
+class TemporaryTablesRefusedError extends Error {
+  readonly code = 'temporary_tables_refused';
+  constructor({ role, database }: { readonly role: string; readonly database: string }) {
+    super(
+      `a verification fills temporary tables, and the role ${role} may make none: grant temporary on database ${database} to ${role}`,
+    );
   }
 }
 

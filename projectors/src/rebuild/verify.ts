@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { liveSchema } from '@token-vault/contracts';
-import { VaultClient } from '@token-vault/postgres';
 import type pg from 'pg';
 import { parsePosition, type Position } from '@token-vault/event-store';
-import { nextSchema, type Projection, type Table } from '../projection.ts';
+import { temporarySchema, type Projection, type Table } from '../projection.ts';
 import { releaseLive } from './live.ts';
 import { fillToEnd, fillWhileHeld, withSuccessor, type RebuildOptions } from './rebuild.ts';
 import { dropSuccessor } from './successor.ts';
@@ -27,36 +26,33 @@ export interface Verification {
 }
 
 /**
- * Rebuilds the read model aside and compares each table with the live one, row by row, at one position. The live one
+ * Makes the read model again in temporary tables and compares each with the live one, row by row, at one position. The live one
  * is held only for the last few events, and compared in a snapshot. Undefined when cancelled or aborted.
- * @throws as `rebuildProjection`.
+ * @throws as `rebuildProjection`, and `temporary_tables_refused`.
  */
 export async function verifyProjection(
   projection: Projection,
   options: RebuildOptions,
 ): Promise<Verification | undefined> {
   const { name } = projection;
-  const snapshot = new VaultClient({ connectionString: options.connectionString });
-  snapshot.on('error', () => {});
-  await snapshot.connect();
-  try {
-    return await withSuccessor(projection, 'verify', options, async (filling, holder) => {
-      if ((await fillToEnd(filling, () => livePosition(snapshot, name))) !== 'filled') return undefined;
-      const held = await fillWhileHeld(filling, holder);
-      if (held === 'filled') await snapshot.query('begin isolation level repeatable read read only');
-      const position = await livePosition(snapshot, name);
-      await releaseLive(holder);
-      if (held !== 'filled') return undefined;
-      const tables: TableComparison[] = [];
-      for (const table of projection.tables) tables.push(await compare(snapshot, name, table));
-      await snapshot.query('commit');
-      await dropSuccessor(holder, name);
-      return { isEqual: tables.every(isSame), position, tables };
-    });
-  } finally {
-    await snapshot.end();
-  }
+  return withSuccessor(projection, 'verify', options, async (filling, holder) => {
+    if ((await fillToEnd(filling, () => livePosition(holder.client, name))) !== 'filled') return undefined;
+    if ((await fillWhileHeld(filling, holder)) !== 'filled') return undefined;
+    const { client } = filling.session;
+    await client.query(snapshot);
+    const position = await livePosition(client, name);
+    await releaseLive(holder);
+    const tables: TableComparison[] = [];
+    for (const table of projection.tables) tables.push(await compare(client, name, table));
+    await client.query('commit');
+    const isCancelled = !(await dropSuccessor(holder, name));
+    return isCancelled ? undefined : { isEqual: tables.every(isSame), position, tables };
+  });
 }
+
+/** The comparison reads whole tables. The settings of the session are for statements that find rows by key. */
+const snapshot = `begin isolation level repeatable read read only;
+  set local enable_seqscan = on; set local enable_hashjoin = on; set local enable_mergejoin = on`;
 
 const isSame = ({ surplus, missing }: TableComparison): boolean => surplus === 0 && missing === 0;
 
@@ -88,7 +84,7 @@ async function compare(
   name: string,
   { name: table, primaryKey }: Table,
 ): Promise<TableComparison> {
-  const [live, next] = [`${liveSchema(name)}.${table}`, `${nextSchema(name)}.${table}`];
+  const [live, next] = [`${liveSchema(name)}.${table}`, `${temporarySchema}.${table}`];
   const salt = randomBytes(16).toString('hex');
   const checksum = async (of: string) => {
     const { rows } = await client.query<{ rows: string; checksum: string }>(checksumOf(of), [salt]);

@@ -5,6 +5,7 @@ import type { CheckpointAdvancer } from './checkpoint-advancer.ts';
 import type { Session } from './session.ts';
 import { Applier, stagingTables } from './staging.ts';
 import { compile, statement, type Statement } from './statements.ts';
+import { advanceVerification } from './verified-position.ts';
 import {
   closedAmong,
   forgetClosed,
@@ -16,11 +17,11 @@ import {
   type StagedRow,
 } from './transactions.ts';
 
-/** The read model that is written: the live one, or its successor. */
+/** The read model that is written: the live one, or its successor, which replaces it or is compared with it. */
 export interface Target {
   readonly projection: Projection;
   readonly generation: number;
-  readonly kind: 'live' | 'rebuild';
+  readonly kind: 'live' | 'swap' | 'verify';
   /** Moves the checkpoint when a stretch has no changes to write. When absent, the session moves it. */
   readonly checkpointAdvancer?: CheckpointAdvancer;
 }
@@ -135,7 +136,8 @@ export class BatchWriter {
   #fence(to: Position): Statement {
     const { projection, generation, kind } = this.#target;
     const values = [projection.name, generation, this.#position, to];
-    if (kind === 'rebuild') return statement('select projections.advance_rebuild($1, $2, $3, $4)', values);
+    if (kind === 'swap') return statement('select projections.advance_rebuild($1, $2, $3, $4)', values);
+    if (kind === 'verify') return advanceVerification(projection.name, generation, to);
     const news = `${projection.name}:${to}`;
     return statement("select projections.advance($1, $2, $3, $4), pg_notify('projection_progress', $5)", [
       ...values,

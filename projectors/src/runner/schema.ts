@@ -1,4 +1,4 @@
-import type { Index, Projection, Table } from '../projection.ts';
+import { temporarySchema, type Index, type Projection, type Table } from '../projection.ts';
 import { stagingTables } from './staging.ts';
 
 const namePattern = /^[a-z][a-z_]*$/;
@@ -13,10 +13,10 @@ export function schemaSql(projection: Projection, schema: string, indexes: 'all'
   const isMade = (index: Index): boolean => indexes === 'all' || index.isForReaders !== true;
   const tables = [...projection.tables, ...stagingTables];
   return [
-    `create schema ${schema}`,
+    ...(schema === temporarySchema ? [] : [`create schema ${schema}`]),
     `set local search_path = ${schema}`,
     ...tables.flatMap((table) => [tableSql(table), ...indexesOf(table).filter(isMade).map(indexSql(table))]),
-    ...(projection.ddl ?? []),
+    ...(projection.ddl?.(schema) ?? []),
   ].join(';\n');
 }
 

@@ -23,6 +23,7 @@ const explained = new Set([
   'unknown_projection',
   'rebuild_under_way',
   'rebuild_failed',
+  'temporary_tables_refused',
   'backup_refused',
   'transfer_refused',
   'checkpoints_file',
