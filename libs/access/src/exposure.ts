@@ -2,29 +2,43 @@ import type { TokenPermission } from '@token-vault/contracts';
 import { decideTokenAccess } from './decide.ts';
 import type { AccessibleToken } from './prepared-rules.ts';
 import { sidesOf, type Grants, type Principal } from './principal.ts';
-import { revealsPlainly } from './reason.ts';
+import { readingPermissions, revealsPlainly } from './reason.ts';
+import { isDataSearchable } from './search-data.ts';
 import type { TokenAccess } from './token-access.ts';
 import { byExposure } from './transforms.ts';
 
-const exposureOf = (access: TokenAccess): number =>
-  access.isGranted ? byExposure.indexOf(access.transform) : -1;
+/** A reveal by `break_glass` is less than another one, because a webhook reports it. */
+function exposureOf(access: TokenAccess): number {
+  if (!access.isGranted) return -1;
+  return byExposure.indexOf(access.transform) - (access.isBreakGlass ? 0.5 : 0);
+}
 
-const showing: readonly TokenPermission[] = ['token:read', 'token:search', 'token:use'];
+/** How much the caller may see of the token, by each operation that shows data, without and with a reason; and whether it may search the data. */
+function exposuresOf(
+  { reason: _reason, ...principal }: Principal,
+  token: AccessibleToken,
+): readonly number[] {
+  // The caller may give a reason in one request and none in another.
+  return [principal, { ...principal, reason: 'any' }].flatMap((caller) => {
+    const mayFind = decideTokenAccess(caller, 'token:search', token).isGranted;
+    return [
+      ...readingPermissions.map((permission) => exposureOf(decideTokenAccess(caller, permission, token))),
+      mayFind && isDataSearchable(caller, token) ? 1 : 0,
+    ];
+  });
+}
 
 /**
- * Whether a move of the token lets the caller see more of it, by any operation that shows data (rules.md §5). The reason of the request is
- * ignored, so that no move takes a token out of the reach of a rule that requires a reason.
+ * Whether a move of the token lets the caller see more of it, in this request or in another one (rules.md §5). So the reason of this request does
+ * not decide.
  */
 export function seesMoreAfterMove(
-  { reason: _reason, ...principal }: Principal,
+  principal: Principal,
   before: AccessibleToken,
   after: AccessibleToken,
 ): boolean {
-  return showing.some(
-    (permission) =>
-      exposureOf(decideTokenAccess(principal, permission, after)) >
-      exposureOf(decideTokenAccess(principal, permission, before)),
-  );
+  const exposuresBefore = exposuresOf(principal, before);
+  return exposuresOf(principal, after).some((exposure, index) => exposure > (exposuresBefore[index] ?? -1));
 }
 
 function revealsEverything(grants: Grants, permission: TokenPermission): boolean {

@@ -148,6 +148,41 @@ describe('a rule with break_glass', () => {
     expect(seesMoreAfterMove(principal(rules, reasoned), card, moved)).toBe(true);
   });
 
+  it.each([glass, required])('gets no token by a move from where the mover may see less', (strict) => {
+    const moving = rule({ container: '/pci/', permissions: ['token:update'] });
+    const moved = { id: card.id, containers: ['/low/'] };
+    for (const before of [[], [rule({ container: '/pci/', transform: 'mask', priority: 2 })]]) {
+      const rules = [moving, ...before, { ...strict, container: '/low/', priority: 3 }];
+      for (const reason of [{}, reasoned])
+        expect(seesMoreAfterMove(principal(rules, reason), card, moved)).toBe(true);
+    }
+    const same = [moving, { ...strict, priority: 3 }];
+    expect(seesMoreAfterMove(principal(same, reasoned), card, moved)).toBe(false);
+  });
+
+  it('gets no token by a move from under a rule whose uses a webhook reports', () => {
+    const rules = [
+      { ...glass, container: '/pci/' },
+      { ...required, container: '/low/', priority: 2 },
+    ];
+    const moved = { id: card.id, containers: ['/low/'] };
+    expect(seesMoreAfterMove(principal(rules, reasoned), card, moved)).toBe(true);
+    expect(seesMoreAfterMove(principal(rules, reasoned), moved, card)).toBe(true);
+  });
+
+  it.each(['mask', 'reveal'] as const)(
+    'moves no token from under a rule without search of data: %s',
+    (transform) => {
+      const of = (container: string, more: Partial<AccessRule>) =>
+        rule({ container, transform: 'mask', permissions: ['token:search'], ...more });
+      const rules = [of('/pci/', { search_data: false }), of('/low/', { priority: 2 })];
+      const moved = { id: card.id, containers: ['/low/'] };
+      const low = rules.map((each) => ({ ...each, transform }));
+      expect(seesMoreAfterMove(principal(low), card, moved)).toBe(transform === 'mask');
+      expect(seesMoreAfterMove(principal(low), moved, card)).toBe(false);
+    },
+  );
+
   it('is refused for another transform than reveal', () => {
     const rules = [rule({ transform: 'mask', break_glass: true })];
     expect(checkGrants('private', { permissions: [], rules })).toEqual({
