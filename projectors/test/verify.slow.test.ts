@@ -119,6 +119,17 @@ async function connect(url: string): Promise<pg.Client> {
   return client;
 }
 
+/** Resolves when the session of that name waits for a lock. */
+const waitsForLock = (session: string): Promise<void> =>
+  eventually(async () => {
+    const waiting = await vault.rows(
+      `select from pg_stat_activity
+        where datname = current_database() and application_name = $1 and wait_event_type = 'Lock'`,
+      [session],
+    );
+    return waiting.length > 0;
+  });
+
 /** The commands for the read models, with work that is done whenever they have begun to fill tables. */
 function adminThat(work: () => Promise<unknown>, connectionString = vault.url): ProjectionAdmin {
   const readAll: typeof vault.store.readAll = async function* (...range) {
@@ -146,11 +157,7 @@ describe('while another session of the role changes rows, verifying', () => {
     const hold = () =>
       holder.query(`begin; select from projections.checkpoint where name = 'tokens' for update`);
     const verifying = adminThat(hold, url).verify('tokens');
-    await eventually(async () => {
-      const waiting = await vault.rows(`select from pg_stat_activity
-        where datname = current_database() and application_name = 'rebuild tokens holder' and wait_event_type = 'Lock'`);
-      return waiting.length > 0;
-    });
+    await waitsForLock('rebuild tokens holder');
     const made = await writer.query<{ schema: string }>(
       `select relnamespace::regnamespace::text as schema from pg_class where relname = 'token' and relkind = 'r'`,
     );
@@ -183,14 +190,21 @@ describe('while another session of the role changes rows, verifying', () => {
     );
   });
 
-  it('leaves out no event when its position is moved', async () => {
+  it('leaves out no event when its position is moved while it writes a batch', async () => {
     vault.start({ projections: [tokens] });
     await vault.reached(await vault.append(...many(15)), ['tokens']);
     await vault.rows(
       `begin; set local search_path = rm_tokens; delete from token; delete from token_metadata; commit`,
     );
-    const move = () => vault.rows(`update projections.rebuild set position = 15 where name = 'tokens'`);
-    const verified = await adminThat(move).verify('tokens');
+    const mover = await connect(vault.url);
+    const move = () =>
+      mover.query(
+        `begin; update projections.rebuild set position = 15 where name = 'tokens' and position = 0`,
+      );
+    const verifying = adminThat(move).verify('tokens');
+    await waitsForLock('rebuild tokens');
+    await mover.query('commit');
+    const verified = await verifying;
     expect(verified?.tables[0]).toMatchObject({ table: 'token', surplus: 0, missing: 15 });
   });
 });
@@ -232,11 +246,7 @@ describe('verifying', () => {
     const holder = await connect(vault.url);
     await holder.query('begin; lock table rm_tokens.token in access exclusive mode');
     const verifying = vault.admin.verify('tokens');
-    await eventually(async () => {
-      const waiting = await vault.rows(`select from pg_stat_activity
-        where datname = current_database() and application_name = 'rebuild tokens' and wait_event_type = 'Lock'`);
-      return waiting.length > 0;
-    });
+    await waitsForLock('rebuild tokens');
     expect(await vault.admin.cancel('tokens')).toBe(true);
     await holder.query('rollback');
     expect(await verifying).toBeUndefined();
