@@ -10,7 +10,7 @@ import { projections, startProjectors } from '@token-vault/projectors';
 import { silentLogger } from '@token-vault/observability';
 import { systemClock } from '@token-vault/operations';
 import { startEmbeddedPostgres } from '@token-vault/embedded-postgres';
-import { waitUntil } from '@token-vault/test-support';
+import { superuserUrl, waitUntil } from '@token-vault/test-support';
 import { execFile } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -28,6 +28,8 @@ const [events = 1_000_000, ...chosen] = process.argv
   .map((text) => (/^\d+$/.test(text) ? Number(text) : text));
 const execute = promisify(execFile);
 const rootKey = randomBytes(32).toString('hex');
+const directory = temporaryDirectory();
+const postgresDirectory = path.join(directory.path, 'postgres');
 const tenantIds = Array.from({ length: 4 }, () => randomUUID());
 const note = (text: string): void => void process.stderr.write(`${text}\n`);
 
@@ -82,6 +84,7 @@ async function row(name: string, work: Work): Promise<string> {
 
 async function bench(url: string): Promise<string> {
   await prepare(url);
+  await checkpoint();
   const rows: string[] = [];
   for (const { name } of projections) {
     if (chosen.length > 0 && !chosen.includes(name)) continue;
@@ -112,9 +115,15 @@ async function bench(url: string): Promise<string> {
   ].join('\n');
 }
 
-const directory = temporaryDirectory();
+/** So that no measurement writes the pages of the seeded log. The role of the vault may not do it. */
+async function checkpoint(): Promise<void> {
+  const client = new pg.Client(await superuserUrl(postgresDirectory));
+  await client.connect();
+  await client.query('checkpoint').finally(() => client.end());
+}
+
 try {
-  const postgres = await startEmbeddedPostgres({ dataDir: path.join(directory.path, 'postgres') });
+  const postgres = await startEmbeddedPostgres({ dataDir: postgresDirectory });
   try {
     const markdown = await bench(postgres.url);
     if (chosen.length === 0) {

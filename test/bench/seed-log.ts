@@ -23,7 +23,6 @@ export async function seedLog(pool: Pool, signers: Signers, events: number): Pro
     );
   }
   await pool.query('vacuum (analyze) event_store.event');
-  await pool.query('checkpoint');
 }
 
 async function insert(pool: Pool, events: readonly PlacedEvent[], after: number): Promise<void> {
