@@ -30,6 +30,17 @@ export function setWithoutSightAtFirst(context: RequestContext): Pick<Described,
   return { set_without_sight: Object.fromEntries(descriptions.map((field) => [field, setter])) };
 }
 
+/**
+ * Whether the caller sees the data that its descriptions apply to: those of the token as it is, and those that others write where the token is
+ * afterwards.
+ */
+const seesData = ({ transform, targetTransform }: PatchAttempt): boolean =>
+  transform === 'reveal' && targetTransform === 'reveal';
+
+/** Whether the caller brings the token, with other data, from where it sees the data to where it does not. Its descriptions may be from there. */
+const bringsOut = ({ transform, targetTransform }: PatchAttempt): boolean =>
+  transform === 'reveal' && targetTransform !== 'reveal';
+
 /** Whether the patch replaces the whole field. An object of a mask is merged into the stored one. */
 function isSaidWhole(field: Field, { patch }: PatchAttempt): boolean {
   const given = patch[field];
@@ -79,6 +90,31 @@ function isChanged(field: Field, { details: { content }, patch }: PatchAttempt):
   }
 }
 
+/**
+ * Whether tokens of equal data are looked for after the patch. The flag makes the fingerprint, so it is named with the fingerprint's expression,
+ * and ends with other data of another caller.
+ */
+export function deduplicationAfter({
+  details: { content },
+  patch,
+  context,
+}: PatchAttempt): boolean | undefined {
+  const setBy = content.set_without_sight?.fingerprint_expression;
+  const isEnded = patch.data !== undefined && setBy !== undefined && setBy !== setterOf(context);
+  return replace(isEnded ? undefined : content.deduplicate_token, patch.deduplicate_token);
+}
+
+/** Whether the patch sets the field to another value. */
+function sets(field: Field, attempt: PatchAttempt): boolean {
+  const { details, patch } = attempt;
+  if (patch[field] !== undefined && (ends(field, attempt) || isChanged(field, attempt))) return true;
+  return (
+    field === 'fingerprint_expression' &&
+    patch.deduplicate_token === true &&
+    details.content.deduplicate_token !== true
+  );
+}
+
 /** The fields that the patch would change. They are compared with the stored ones, so that a client may send the token back unchanged. */
 export const changedDescriptions = (attempt: PatchAttempt): Field[] =>
   descriptions.filter((field) => isChanged(field, attempt));
@@ -92,20 +128,20 @@ function setterAfter(
   attempt: PatchAttempt,
   { isSet, before }: { readonly isSet: boolean; readonly before: string | undefined },
 ): string | undefined {
-  const { patch, transform, context } = attempt;
-  if (transform !== 'reveal') return isSet ? setterOf(context) : before;
+  const { patch, context } = attempt;
+  if (!seesData(attempt)) return isSet || bringsOut(attempt) ? setterOf(context) : before;
   const isWhole = isSaidWhole(field, attempt);
   return isWhole && (isSet || patch.data !== undefined) ? undefined : before;
 }
 
 /** After the patch, the ids of the callers that set fields without seeing the data. */
 export function setWithoutSightAfter(attempt: PatchAttempt): Pick<Described, 'set_without_sight'> {
-  const { details, patch } = attempt;
-  const before = details.content.set_without_sight;
+  const before = attempt.details.content.set_without_sight;
   const entries = descriptions.flatMap((field) => {
-    const isEnded = ends(field, attempt);
-    const isSet = patch[field] !== undefined && (isEnded || isChanged(field, attempt));
-    const setBy = setterAfter(field, attempt, { isSet, before: isEnded ? undefined : before?.[field] });
+    const setBy = setterAfter(field, attempt, {
+      isSet: sets(field, attempt),
+      before: ends(field, attempt) ? undefined : before?.[field],
+    });
     return setBy === undefined ? [] : [[field, setBy] as const];
   });
   return entries.length === 0 ? {} : { set_without_sight: Object.fromEntries(entries) };

@@ -4,7 +4,7 @@ import { DataTooLargeError, lastingPart, openToken } from '@token-vault/tokens';
 import { expressionsOf } from '../dependencies.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { deriveValues, type DerivedValues } from './derived-values.ts';
-import { describedBefore, setWithoutSightAfter } from './descriptions.ts';
+import { deduplicationAfter, describedBefore, setWithoutSightAfter } from './descriptions.ts';
 import { fingerprintExpressionFor, isDeduplicated, isFingerprintAsked } from './drafts.ts';
 import { refuseBadMask } from './expression-errors.ts';
 import { isDataHidden } from './hidden-data.ts';
@@ -42,7 +42,7 @@ async function change(dependencies: TokenDependencies, attempt: PatchAttempt): P
   // A caller that may not see the data may not learn whether a mask works on it.
   const isChecked = !isHidden && (patch.mask !== undefined || patch.data !== undefined);
   const masked = isChecked ? await refuseBadMask(expressions, mask, data) : undefined;
-  const deduplicateToken = replace(content.deduplicate_token, patch.deduplicate_token);
+  const deduplicateToken = deduplicationAfter(attempt);
   const deduplicate = isDeduplicated(context, deduplicateToken);
   const derived = await derivedValuesAfter(dependencies, attempt, { data, metadata, deduplicate });
   const rest = {

@@ -140,3 +140,59 @@ describe('a caller that is shown less than its application', () => {
     expect((await of()).mask).toBeUndefined();
   });
 });
+
+describe('a caller that sees the data of tokens in a container of its own only', () => {
+  const own = '/own/';
+  const caller = (): Principal => ({
+    ...blind(),
+    rules: [{ priority: 1, container: own, transform: 'reveal', permissions: ['token:update'] }],
+  });
+  const moves = (patch: object) => vault.update('tok', patch, { as: caller() });
+
+  it.each([
+    ['where it takes the token out', [], { mask: shows.mask }],
+    ['before', [{ mask: null }, { mask: shows.mask }], {}],
+    ['before, when it is part of an object', [{ mask: { number: '{{ data.number }}' } }], {}],
+  ])('has its mask ended by another: it set the mask %s', async (_when, inside, last) => {
+    await vault.create({ type: 'card', id: 'tok', data: { number: card }, containers: ['/pci/high/'] });
+    await moves({ data: theirs, containers: [own] });
+    for (const patch of inside) await moves(patch);
+    await moves({ data: theirs, containers: ['/pci/high/'], ...last });
+    await vault.update('tok', { data: { number: card } });
+    expect((await of()).mask).toMatchObject(defaultMask);
+  });
+});
+
+describe('the flag that looks for tokens of equal data', () => {
+  const flag = { deduplicate_token: true };
+  const flagged = async () => (await vault.stored('tok'))?.content;
+
+  beforeEach(() => vault.create({ type: 'card', id: 'tok', data: { number: card } }));
+
+  it('of a caller without sight ends with its fingerprint when another caller changes the data', async () => {
+    await vault.update('tok', { data: theirs, ...flag }, { as: blind() });
+    expect(await flagged()).toMatchObject({ ...flag, fingerprint_expression: '{{ data.number }}' });
+    await vault.update('tok', { data: { number: card } });
+    for (const field of ['deduplicate_token', 'fingerprint_expression', 'fingerprint', 'set_without_sight'])
+      expect(await flagged()).not.toHaveProperty(field);
+  });
+
+  it('ends also when the other caller gives an expression', async () => {
+    await vault.update('tok', { data: theirs, ...flag }, { as: blind() });
+    const { fingerprint_expression: expression } = shows;
+    await vault.update('tok', { data: { number: card }, fingerprint_expression: expression });
+    expect(await flagged()).toMatchObject({ fingerprint_expression: expression });
+    expect(await flagged()).not.toHaveProperty('deduplicate_token');
+  });
+
+  it('stays when that caller changes the data, and when a caller set it that sees the data', async () => {
+    await vault.update('tok', flag);
+    await vault.update('tok', { data: theirs, ...flag }, { as: blind() });
+    await vault.update('tok', { data: { number: card } });
+    expect(await flagged()).toMatchObject(flag);
+    await vault.update('tok', { data: theirs, deduplicate_token: false }, { as: blind() });
+    await vault.update('tok', { data: theirs, ...flag }, { as: blind() });
+    await vault.update('tok', { data: theirs }, { as: blind() });
+    expect(await flagged()).toMatchObject(flag);
+  });
+});
