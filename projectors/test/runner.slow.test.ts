@@ -51,7 +51,7 @@ describe('a projector', () => {
     listener.release(true);
   });
 
-  it('writes events that can wait at once for a reader, also after its connection was lost', async () => {
+  it('writes events that can wait at once for a reader, also after its connection was lost, or somebody has notified nonsense', async () => {
     vault.start({ projections: [log, tokens], maxHoldMs: 600_000 });
     const readersAreHeard = async () =>
       (
@@ -66,7 +66,10 @@ describe('a projector', () => {
       await vault.reached(position, ['tokens']);
       await eventually(readersAreHeard);
       expect((await statusOf('log'))?.['position']).not.toBe(position);
-      await vault.rows(`select pg_notify('projection_hurry', $1)`, [position]);
+      await vault.rows(
+        `select pg_notify('projection_hurry', 'nonsense'), pg_notify('projection_hurry', $1)`,
+        [position],
+      );
       await vault.reached(position, ['log']);
       await vault.rows(
         `select pg_terminate_backend(pid, 10_000) from pg_stat_activity

@@ -213,12 +213,14 @@ export function comparePositions(left: Position, right: Position): number {
   return left < right ? -1 : 1;
 }
 
-/** Parses a position. @throws TypeError unless it is a canonical unsigned 64-bit decimal. */
+/** Whether a text is a canonical unsigned 64-bit decimal. */
+export const isPosition = (text: string): text is Position =>
+  /^(0|[1-9]\d{0,19})$/.test(text) && BigInt(text) <= 0xffff_ffff_ffff_ffffn;
+
+/** @throws TypeError unless the text is a position */
 export function parsePosition(text: string): Position {
-  if (!/^(0|[1-9]\d{0,19})$/.test(text) || BigInt(text) > 0xffff_ffff_ffff_ffffn) {
-    throw new TypeError('a position is an unsigned 64-bit decimal');
-  }
-  return text as Position;
+  if (!isPosition(text)) throw new TypeError('a position is an unsigned 64-bit decimal');
+  return text;
 }
 
 /** The expectation of an append did not hold. */

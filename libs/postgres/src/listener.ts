@@ -16,9 +16,20 @@ export function watchLoss(client: pg.Client, onLost: (error: Error) => void): vo
   client.on('end', () => lose(new Error('the connection was closed')));
 }
 
-/** Receives the notifications of these channels until the connection ends. Resolves when none can be missed any more. */
+/**
+ * Receives the notifications of these channels until the connection ends. Resolves when none can be missed any more. Every role that may
+ * connect to the database may notify, with any payload. A function that fails has missed a notification, so the connection counts as lost
+ * (`watchLoss`), and the process goes on.
+ */
 export async function listenTo(client: pg.Client, channels: Channels): Promise<void> {
-  client.on('notification', ({ channel, payload = '' }) => channels[channel]?.(payload));
+  client.on('notification', ({ channel, payload = '' }) => {
+    try {
+      channels[channel]?.(payload);
+    } catch (error) {
+      client.emit('error', error);
+      client.end().catch(() => undefined);
+    }
+  });
   for (const channel of Object.keys(channels)) await client.query(`listen ${channel}`);
 }
 

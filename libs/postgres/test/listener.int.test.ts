@@ -39,6 +39,19 @@ describe('a listener', () => {
     expect(losses).toBe(1);
   });
 
+  it('whose function fails has lost its connection, and the process goes on', async () => {
+    let losses = 0;
+    const fail = () => {
+      throw new TypeError('of a payload that nothing of ours sends');
+    };
+    await openListener({ connectionString: database.url }, { first: fail }, () => (losses += 1));
+    await pool.query(`notify first, 'nonsense'`);
+    await waitUntil(() => losses > 0);
+    const listening = `select from pg_stat_activity where datname = current_database() and query = 'listen first'`;
+    await waitUntil(async () => (await pool.query(listening)).rowCount === 0);
+    expect(losses).toBe(1);
+  });
+
   it('rejects where there is no database', async () => {
     const gone = new URL(database.url);
     gone.pathname = '/no_such_database';

@@ -1,6 +1,6 @@
 import { openListener } from '@token-vault/postgres';
 import type pg from 'pg';
-import { comparePositions, parsePosition, startPosition, type Position } from '@token-vault/event-store';
+import { comparePositions, isPosition, startPosition, type Position } from '@token-vault/event-store';
 import { readCheckpoints, type Checkpoint, type CheckpointsRead } from './checkpoints.ts';
 import type { KnownRevocations } from './known-revocations.ts';
 import { isPassedBy, marksOf, type Marks } from './marks.ts';
@@ -174,7 +174,8 @@ class Progress implements ProjectionProgress {
     const separator = payload.lastIndexOf(':');
     const name = payload.slice(0, separator);
     const known = this.#checkpoints.get(name);
-    const position = parsePosition(payload.slice(separator + 1));
+    const position = payload.slice(separator + 1);
+    if (!isPosition(position)) return;
     this.#options.onPosition?.(position);
     if (known && comparePositions(known.position, position) >= 0) return;
     this.#checkpoints.set(name, { position, status: 'live' });

@@ -90,9 +90,10 @@ describe('waiting for the read models', () => {
 
   it('by a reader asks for a commit at once, unless the position is reached already', async () => {
     const hurried: string[] = [];
+    const advancing: Promise<void>[] = [];
     const hurry = (position: string) => {
       hurried.push(position);
-      void Promise.all([advance('tokens', position), advance('log', position)]);
+      advancing.push(advance('tokens', position), advance('log', position));
     };
     const settings = { connectionString: database.url };
     const projector = await openListener(settings, { projection_hurry: hurry }, () => undefined);
@@ -107,6 +108,7 @@ describe('waiting for the read models', () => {
     expect(reached.every(Boolean)).toBe(true);
     expect(hurried.length).toBeLessThan(20);
     await projector.end();
+    await Promise.all(advancing);
   });
 
   it('by many readers at once causes no warning of the driver', async () => {
@@ -160,6 +162,18 @@ describe('waiting for the read models', () => {
     await advance('log', 6);
     await advance('tokens', 6);
     expect(await waiting).toBe(true);
+  });
+
+  it('ignores notifications without a position, which every role of the database can send', async () => {
+    await again(long);
+    const { losses } = progress;
+    const waiting = progress.waitFor(at(7), long);
+    for (const payload of ['', 'nonsense', 'tokens:', 'tokens:x', 'tokens:99999999999999999999'])
+      await pool.query(`select pg_notify('projection_progress', $1)`, [payload]);
+    await advance('tokens', 7);
+    await advance('log', 7);
+    expect(await waiting).toBe(true);
+    expect(progress.losses).toBe(losses);
   });
 
   it('counts the losses of its connection', async () => {

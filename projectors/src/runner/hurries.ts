@@ -1,5 +1,5 @@
 import { openListener } from '@token-vault/postgres';
-import { comparePositions, parsePosition, startPosition, type Position } from '@token-vault/event-store';
+import { comparePositions, isPosition, startPosition, type Position } from '@token-vault/event-store';
 import { pause } from './leadership.ts';
 
 const reconnectMs = 1_000;
@@ -47,7 +47,11 @@ export async function hearReaders(
   signal: AbortSignal,
 ): Promise<void> {
   const settings = { connectionString, application_name: 'projector hurries' };
-  const channels = { projection_hurry: (position: string) => hurries.hear(parsePosition(position)) };
+  const channels = {
+    projection_hurry: (position: string) => {
+      if (isPosition(position)) hurries.hear(position);
+    },
+  };
   while (!signal.aborted) {
     const { promise: ended, resolve: end } = Promise.withResolvers<void>();
     signal.addEventListener('abort', () => end(), { once: true });

@@ -4,6 +4,7 @@ import type pg from 'pg';
 import { Notifier } from '../notifier.ts';
 import {
   comparePositions,
+  isPosition,
   startPosition,
   type EventBatch,
   type Position,
@@ -124,7 +125,7 @@ export class Tail {
     // Notifications before that are ignored: a load that begins before the head is known would set the head back.
     await listenTo(client, {
       [appendChannel]: (payload) => {
-        if (isHeadKnown) this.#onNotification(payload as Position);
+        if (isHeadKnown && isPosition(payload)) this.#onNotification(payload);
       },
     });
     this.#head = this.#start = await readHead(client);
