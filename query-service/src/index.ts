@@ -18,6 +18,7 @@ import { createProxyHandlers } from './proxies/routes.ts';
 import { createReactorHandlers } from './reactors/routes.ts';
 import { createTenantHandlers } from './tenants/routes.ts';
 import { createDetokenize } from './tokens/detokenize.ts';
+import { createLargePages } from './tokens/large-pages.ts';
 import { createTokenHandlers } from './tokens/routes.ts';
 
 export type { VaultState } from './console/vault-state.ts';
@@ -47,7 +48,8 @@ export interface QueryDependencies {
 
 /** The handlers of the operations that read. The audit record of a read is durable before the answer leaves. */
 export function createQueryHandlers(dependencies: QueryDependencies): HandlersOf<'query'> {
-  const parts = { ...dependencies, reads: createFairReads(dependencies.pool) };
+  const reads = createFairReads(dependencies.pool);
+  const parts = { ...dependencies, reads, largePages: createLargePages() };
   return {
     ...createTokenHandlers({ missLimit: createMissLimit(), ...parts }),
     ...createDetokenize(parts),

@@ -20,6 +20,7 @@ describe('the work for a page', () => {
   it.each([
     ['twenty cards, too little to rest', page(20, 'reveal', 256), 4.1],
     ['a hundred masks of 4,000 characters', page(100, 'mask', 5_400), 72.7],
+    ['twenty masked tokens of 480 KB, which somebody else may have stored', page(20, 'mask', 640_000), 52.8],
     ['eight revealed tokens of 500 KB', page(8, 'reveal', 667_000), 83],
     ['a hundred masks of constant text of 37,000 characters', page(100, 'mask', 90, 37_000), 246.7],
     ['the same masks beside data that is revealed', page(100, 'reveal', 90, 37_000), 76.6],

@@ -99,6 +99,8 @@ describe('a masking filter', () => {
     ['reveal_last: 2', 'a😀b😀c', 'XXX😀c'],
     ['reveal_last: 1', '😀-😀', 'X-😀'],
     ['last4', '1😀2😀3😀', '😀2😀3😀'.slice(2)],
+    ['last4', '1😀😀😀😀', '😀😀😀😀'],
+    ['last4', '1😀2😀😀😀', '2😀😀😀'],
     ['reveal: 1, 1', '😀a😀', '😀X😀'],
     ['reveal: 3', 'abc', 'XXX'],
     ['reveal: 2, 2', 'abc', 'XXX'],

@@ -30,8 +30,10 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import type { FairReads } from '../fair-reads.ts';
 import { accessTo } from './granted.ts';
+import type { LargePages } from './large-pages.ts';
+import { isWhole, partsOf, wholeRowsOf, type FoundRow } from './large-rows.ts';
 import { PageBytes } from './page-bytes.ts';
-import { findTokensByIds } from './queries.ts';
+import { findTokensByIds, readTokensByIds } from './queries.ts';
 import { isExpired, type TokenRow } from './row.ts';
 import { asRead, redacted, ShownTokens, type GrantedToken } from './show.ts';
 import { requireSignedRows } from './signed-rows.ts';
@@ -39,6 +41,7 @@ import { requireSignedRows } from './signed-rows.ts';
 export interface DetokenizeDependencies {
   readonly pool: Pool;
   readonly reads: FairReads;
+  readonly largePages: LargePages;
   readonly keyRing: Pick<KeyRing, 'open' | 'hashes'>;
   readonly audit: AuditTrail;
   readonly expressions: Expressions;
@@ -96,7 +99,7 @@ class Detokenization implements PendingAnswer {
     this.#shown = new ShownTokens(dependencies, asRead(dependencies, 'read'));
   }
 
-  async #rowsOf(ids: readonly string[], context: RequestContext): Promise<TokenRow[]> {
+  async #rowsOf(ids: readonly string[], context: RequestContext): Promise<FoundRow[]> {
     const reader = this.#dependencies.reads.of(context);
     const rows = await findTokensByIds(reader, context.principal.tenant.id, ids);
     return rows.filter((row) => !isExpired(row, context.now));
@@ -138,10 +141,22 @@ class Detokenization implements PendingAnswer {
 
   async #openPage(ids: readonly string[], context: RequestContext, isLast: boolean): Promise<void> {
     const rows = await this.#rowsOf(ids, context);
-    await requireSignedRows(this.#dependencies.keyRing, context.principal.tenant, rows);
     this.#shown.drop(ids);
-    for (const id of ids) this.#notOpened.delete(id);
-    const granted = await this.#decideAndRecord(ids, rows, context);
+    for (const id of ids) this.#notOpened.set(id, 'not-found');
+    if (rows.every(isWhole)) return this.#openRows(rows, context, isLast);
+    const { pool, largePages } = this.#dependencies;
+    const read = async (large: readonly string[]) => {
+      const whole = await readTokensByIds(pool, context.principal.tenant.id, large);
+      return whole.filter((row) => !isExpired(row, context.now));
+    };
+    await largePages.run(context, async () => {
+      for (const part of partsOf(rows)) await this.#openRows(await wholeRowsOf(part, read), context, isLast);
+    });
+  }
+
+  async #openRows(rows: readonly TokenRow[], context: RequestContext, isLast: boolean): Promise<void> {
+    await requireSignedRows(this.#dependencies.keyRing, context.principal.tenant, rows);
+    const granted = await this.#decideAndRecord(rows, context);
     this.#shown.put(isLast ? granted.map(redacted) : granted, context);
     const bytes = new PageBytes();
     if (this.#shown.granted.some((each) => !bytes.fits(each)))
@@ -149,23 +164,18 @@ class Detokenization implements PendingAnswer {
     await this.#shown.open(context);
   }
 
-  /** Gives the tokens of a page that the caller may read. Keeps the reason why another is not opened, and records refusals. */
-  async #decideAndRecord(
-    ids: readonly string[],
-    rows: readonly TokenRow[],
-    context: RequestContext,
-  ): Promise<GrantedToken[]> {
-    const byId = new Map(rows.map((row) => [row.id, row]));
+  /** Gives the tokens that the caller may read. Keeps the reason why another is not opened, and records refusals. */
+  async #decideAndRecord(rows: readonly TokenRow[], context: RequestContext): Promise<GrantedToken[]> {
     const granted: GrantedToken[] = [];
     const denied: TokenRow[] = [];
-    for (const id of ids) {
-      const row = byId.get(id);
-      const access = row && accessTo(context, 'token:read', row);
-      if (!access) this.#notOpened.set(id, 'not-found');
-      else if (access.isGranted) granted.push({ ...access, row });
-      else {
+    for (const row of rows) {
+      const access = accessTo(context, 'token:read', row);
+      if (access.isGranted) {
+        granted.push({ ...access, row });
+        this.#notOpened.delete(row.id);
+      } else {
         denied.push(row);
-        this.#notOpened.set(id, access.needsReason ? 'needs-reason' : 'forbidden');
+        this.#notOpened.set(row.id, access.needsReason ? 'needs-reason' : 'forbidden');
       }
     }
     if (denied.length > 0) await recordDenied(this.#dependencies.audit, denied, context);

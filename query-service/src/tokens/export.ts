@@ -13,7 +13,8 @@ import type { ReadModelWatch } from '@token-vault/read-models';
 import { openLastingData } from '@token-vault/tokens';
 import type { Pool } from 'pg';
 import { accessTo } from './granted.ts';
-import { findTokensByIds } from './queries.ts';
+import { bytesOfRow, partBytes } from './large-rows.ts';
+import { readTokensByIds } from './queries.ts';
 import { isExpired, t, tokenColumns, type TokenRow } from './row.ts';
 import { ShownTokens, type Form, type GrantedToken } from './show.ts';
 import { requireSignedRows } from './signed-rows.ts';
@@ -53,8 +54,13 @@ export interface ExportDependencies {
 }
 
 const pageSize = 200;
-const pageAfter = `select ${tokenColumns.join(', ')} from ${t.source}
-  where ${t.tenant_id} = $1 and ${t.id} > $2 order by ${t.id} limit ${pageSize}`;
+// A page ends with the token that makes it larger than a part.
+const columns = tokenColumns.join(', ');
+const pageAfter = `select ${columns} from (
+    select ${columns}, sum(${bytesOfRow}) over (order by ${t.id}) - (${bytesOfRow}) as bytes_before from (
+      select ${columns} from ${t.source} where ${t.tenant_id} = $1 and ${t.id} > $2 order by ${t.id} limit ${pageSize}
+    ) t
+  ) t where bytes_before < ${partBytes} order by ${t.id}`;
 
 /** A token leaves the vault in plaintext. */
 const asExported = (
@@ -114,7 +120,7 @@ class ExportedPage implements PendingAnswer {
     await this.#requireMoving();
     const ids = await this.#shown.overtaken(context);
     if (ids.length === 0) return false;
-    const rows = await findTokensByIds(this.#dependencies.pool, context.principal.tenant.id, ids);
+    const rows = await readTokensByIds(this.#dependencies.pool, context.principal.tenant.id, ids);
     await this.#replace(ids, rows, context, isLast);
     return true;
   }

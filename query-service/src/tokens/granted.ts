@@ -23,7 +23,7 @@ export function grantedOf(context: RequestContext, permission: TokenPermission, 
 export const accessTo = (
   { principal }: RequestContext,
   permission: TokenPermission,
-  { id, container }: TokenRow,
+  { id, container }: Pick<TokenRow, 'id' | 'container'>,
 ): TokenAccess => decideTokenAccess(principal, permission, { id, containers: [container] });
 
 /** @throws ForbiddenError when a rule requires a reason that the caller does not give */

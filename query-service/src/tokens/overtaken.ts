@@ -1,5 +1,5 @@
 import type { Pool } from 'pg';
-import { cvcEndOfRow, isExpired, t, type TokenRow } from './row.ts';
+import { cvcEndOfRow, isExpired, t, type OpenRow, type TokenRow } from './row.ts';
 
 type SignedRow = Pick<TokenRow, 'id' | 'signature'>;
 
@@ -11,7 +11,7 @@ const text = `select ${t.id}, ${t.signature} from unnest($2::text[]) as w (wante
 
 /** A token as it was opened. */
 export interface OpenedRow {
-  readonly row: TokenRow;
+  readonly row: OpenRow;
   readonly openedAt: Date;
 }
 

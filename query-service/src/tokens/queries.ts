@@ -5,6 +5,7 @@ import type { Reader } from '../fair-reads.ts';
 import { countOf, fetchPage, pageOf, valueOf, type Page, type PageRequest } from '../paging.ts';
 import { allOf, compile, db, descending, isOneOf, sql, type Sql } from '../statements.ts';
 import { hasIdOf, idsByMetadata, isVisible, visibilityCondition } from './filters.ts';
+import { foundColumns, type FoundRow } from './large-rows.ts';
 import { t, tokenColumns, type TokenRow } from './row.ts';
 
 /** The counters have the alias of the tokens: the same conditions on container and type apply to both. */
@@ -39,7 +40,7 @@ export function findTokens(
   scope: TokenScope,
   { condition, count = () => countByScan(reader, scope, condition) }: TokenSelection,
   page: PageRequest,
-): Promise<Page<TokenRow>> {
+): Promise<Page<FoundRow>> {
   return fetchPage(page, count, async () => {
     // The page is chosen on narrow index rows; the wide rows are read only for the tokens of the page.
     const chosen = db(t.source)
@@ -49,31 +50,50 @@ export function findTokens(
       .orderBy(descending(t.seq, t.ordinal, t.id));
     const statement = db
       .withMaterialized('chosen', pageOf(chosen, page))
-      .select(columns)
+      .select(found)
       .from('chosen')
       .join(t.source, { [t.tenant_id]: 'chosen.tenant_id', [t.id]: 'chosen.id' })
       .orderBy(descending('chosen.seq', 'chosen.ordinal'));
-    return (await reader.query<TokenRow>(compile(statement))).rows;
+    return (await reader.query<FoundRow>(compile(statement))).rows;
   });
 }
 
 // One piece of text costs half as much to compose as twenty names.
 const columns = db.raw(tokenColumns.join(', '));
+const found = db.raw(foundColumns.join(', '));
 
 // As in `lookup.ts`: one index lookup for each id. By `id = any(…)` Postgres read all tokens of the tenant until the table was analysed.
-const byIds = `select ${tokenColumns.join(', ')} from unnest(?::text[]) as w (wanted)
+const byIdsOf = (given: readonly string[]) => `select ${given.join(', ')} from unnest(?::text[]) as w (wanted)
   cross join lateral (
     select ${tokenColumns.join(', ')} from ${t.source} where ${t.tenant_id} = ? and ${t.id} = w.wanted limit 1
   ) t`;
+
+const byIds = byIdsOf(tokenColumns);
+const foundByIds = byIdsOf(foundColumns);
 
 /** The tokens of these ids that exist, in any order, expired ones included. The rights of the caller are decided afterwards. */
 export async function findTokensByIds(
   reader: Reader,
   tenantId: string,
   ids: readonly string[],
-): Promise<TokenRow[]> {
-  return (await reader.query<TokenRow>(compile(sql(byIds, [...new Set(ids)], tenantId)))).rows;
+): Promise<FoundRow[]> {
+  return (await reader.query<FoundRow>(compile(sql(foundByIds, [...new Set(ids)], tenantId)))).rows;
 }
+
+/** As `findTokensByIds`, with whole rows. Called for a part of large rows. */
+export async function readTokensByIds(
+  pool: Pick<Pool, 'query'>,
+  tenantId: string,
+  ids: readonly string[],
+): Promise<TokenRow[]> {
+  return (await pool.query<TokenRow>(compile(sql(byIds, [...ids], tenantId)))).rows;
+}
+
+const among = (scope: TokenScope, condition: Sql, ids: readonly string[]) =>
+  db
+    .from(sql('(?) t', sql(byIds, [...ids], scope.tenantId)))
+    .where(inScope(scope))
+    .where(condition);
 
 /** The tokens that have one of these ids and that the query selects. */
 export async function findAmong(
@@ -81,9 +101,19 @@ export async function findAmong(
   scope: TokenScope,
   condition: Sql,
   ids: readonly string[],
+): Promise<FoundRow[]> {
+  const statement = among(scope, condition, ids).select(found);
+  return (await pool.query<FoundRow>(compile(statement))).rows;
+}
+
+/** As `findAmong`, with whole rows. Called for a part of large rows. */
+export async function readAmong(
+  pool: Pick<Pool, 'query'>,
+  scope: TokenScope,
+  condition: Sql,
+  ids: readonly string[],
 ): Promise<TokenRow[]> {
-  const found = sql(byIds, [...ids], scope.tenantId);
-  const statement = db.select(columns).from(sql('(?) t', found)).where(inScope(scope)).where(condition);
+  const statement = among(scope, condition, ids).select(columns);
   return (await pool.query<TokenRow>(compile(statement))).rows;
 }
 
@@ -92,7 +122,7 @@ export function listTokens(
   scope: TokenScope,
   filters: TokenFilters,
   page: PageRequest,
-): Promise<Page<TokenRow>> {
+): Promise<Page<FoundRow>> {
   const count = isCounted(scope, filters) ? () => countByCounters(reader, scope, filters.types) : undefined;
   return findTokens(reader, scope, { condition: filterCondition(scope.tenantId, filters), count }, page);
 }

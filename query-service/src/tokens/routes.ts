@@ -7,6 +7,7 @@ import type { MissLimit } from '@token-vault/http';
 import type { Pool } from 'pg';
 import type { FairReads } from '../fair-reads.ts';
 import { scopeOf } from './granted.ts';
+import type { LargePages } from './large-pages.ts';
 import { createTokenLookup } from './lookup.ts';
 import { checkMetadataFilters } from './metadata-filters.ts';
 import { filterCondition, findTokens, listTokens } from './queries.ts';
@@ -21,6 +22,7 @@ import { ShownToken } from './shown-token.ts';
 export interface TokenDependencies {
   readonly pool: Pool;
   readonly reads: FairReads;
+  readonly largePages: LargePages;
   readonly keyRing: Pick<KeyRing, 'open' | 'hashes'>;
   readonly audit: AuditTrail;
   readonly expressions: Expressions;

@@ -29,6 +29,13 @@ export interface TokenRow {
   readonly signature: string | null;
 }
 
+/** The row of an open token. Its data is kept only when it is short: a page keeps its rows until the answer leaves. */
+export interface OpenRow extends Omit<TokenRow, 'data'> {
+  readonly data?: SealedValue;
+  /** The length of the data that is not kept. */
+  readonly data_length?: number;
+}
+
 export const t = aliased('tokens', 'token', 't');
 
 /**
@@ -86,12 +93,12 @@ export const detailsOf = (row: TokenRow): TokenDetails => ({
 });
 
 /** The end of the cvc. Undefined when there is no cvc that may be shown. */
-export const cvcEndOfRow = ({ cvc, cvc_expires_at: endsAt }: TokenRow, now: Date): string | undefined =>
+export const cvcEndOfRow = ({ cvc, cvc_expires_at: endsAt }: OpenRow, now: Date): string | undefined =>
   cvcEndOf({ cvc: cvc ?? undefined, cvc_expires_at: endsAt?.toISOString() }, now);
 
 /** The end of the cvc that the token may hold as the transform shows it. */
 export function shownCvcEndOfRow(
-  { cvc, cvc_expires_at: endsAt, mask }: TokenRow,
+  { cvc, cvc_expires_at: endsAt, mask }: OpenRow,
   transform: Transform,
   now: Date,
 ): string | undefined {

@@ -13,14 +13,15 @@ import { isSimple, limits, type Expressions } from '@token-vault/expressions';
 import type { AnswerToken, AuditTrail, RequestContext } from '@token-vault/operations';
 import { isDeepStrictEqual } from 'node:util';
 import type { Pool } from 'pg';
+import { keptOf } from './large-rows.ts';
 import { overtakenOf, type OpenedRow } from './overtaken.ts';
 import { showToken, type TokenOpener } from './reveal.ts';
-import { shownCvcEndOfRow, type TokenRow } from './row.ts';
+import { shownCvcEndOfRow, type OpenRow, type TokenRow } from './row.ts';
 import { Turns } from './turns.ts';
 
 /** A token that the caller may see, with the transform that applies to it. */
-export interface GrantedToken {
-  readonly row: TokenRow;
+export interface GrantedToken<Row = TokenRow> {
+  readonly row: Row;
   readonly transform: Transform;
   readonly isBreakGlass?: true;
 }
@@ -43,7 +44,7 @@ const entriesOfEvent = 100;
 /** An answer that has taken longer than this before its tokens are opened is recorded after they are open. */
 const quickMs = 50;
 
-interface Opened<Shown> extends GrantedToken, OpenedRow {
+interface Opened<Shown> extends GrantedToken<OpenRow>, OpenedRow {
   /** Undefined until the token is open. */
   readonly token?: Shown;
 }
@@ -64,6 +65,8 @@ export class ShownTokens<Shown = Token> {
   readonly #form: Form<Shown>;
   /** By id, in the order of the answer. */
   readonly #opened = new Map<string, Opened<Shown>>();
+  /** Those that are not open yet. */
+  readonly #closed = new Map<string, GrantedToken>();
   readonly #recorded = new Map<string, Entry>();
   readonly #begunMs = performance.now();
   #hasRecord = false;
@@ -73,7 +76,7 @@ export class ShownTokens<Shown = Token> {
     this.#form = form;
   }
 
-  get granted(): readonly GrantedToken[] {
+  get granted(): readonly GrantedToken<OpenRow>[] {
     return [...this.#opened.values()];
   }
 
@@ -95,11 +98,17 @@ export class ShownTokens<Shown = Token> {
 
   /** Adds tokens to the answer, or replaces those with the same ids. They are not open yet. */
   put(tokens: readonly GrantedToken[], { now }: RequestContext): void {
-    for (const each of tokens) this.#opened.set(each.row.id, { ...each, openedAt: now });
+    for (const each of tokens) {
+      this.#opened.set(each.row.id, { ...each, openedAt: now });
+      this.#closed.set(each.row.id, each);
+    }
   }
 
   drop(ids: Iterable<string>): void {
-    for (const id of ids) this.#opened.delete(id);
+    for (const id of ids) {
+      this.#opened.delete(id);
+      this.#closed.delete(id);
+    }
   }
 
   /** Removes the tokens that are not open. Called when the request fails. */
@@ -110,7 +119,8 @@ export class ShownTokens<Shown = Token> {
   /** Opens the tokens that are not open. One that was deleted meanwhile is left out. */
   async open(context: RequestContext): Promise<void> {
     const open = this.#form.opener(context);
-    const closed = [...this.#opened.values()].filter(({ token }) => token === undefined);
+    const closed = [...this.#closed.values()];
+    this.#closed.clear();
     await Promise.all(closed.map((each) => this.#openOne(each, open)));
   }
 
@@ -119,14 +129,18 @@ export class ShownTokens<Shown = Token> {
    * tokens may have changed by then.
    */
   async show(context: RequestContext, total?: number): Promise<void> {
-    const isQuick = performance.now() - this.#begunMs < quickMs && this.granted.every(isQuicklyOpened);
+    const isQuick =
+      performance.now() - this.#begunMs < quickMs && [...this.#closed.values()].every(isQuicklyOpened);
     await Promise.all([this.open(context), isQuick ? this.record(context, total) : undefined]);
   }
 
-  async #openOne(opened: Opened<Shown>, open: (token: GrantedToken) => Promise<Shown>): Promise<void> {
-    const { id } = opened.row;
+  async #openOne(closed: GrantedToken, open: (token: GrantedToken) => Promise<Shown>): Promise<void> {
+    const { id } = closed.row;
+    const opened = this.#opened.get(id);
+    if (!opened) return;
     try {
-      this.#opened.set(id, { ...opened, token: await open(opened) });
+      const token = await open(closed);
+      this.#opened.set(id, { ...opened, row: keptOf(closed.row), token });
     } catch (error) {
       if (!isErased(error)) throw error;
       this.#opened.delete(id);
@@ -165,7 +179,7 @@ export class ShownTokens<Shown = Token> {
   }
 }
 
-const entryOf = ({ row, transform, isBreakGlass }: GrantedToken): Entry => ({
+const entryOf = ({ row, transform, isBreakGlass }: GrantedToken<OpenRow>): Entry => ({
   token_id: row.id,
   token_type: row.type,
   transform: shownBy(transform, row.mask !== null),

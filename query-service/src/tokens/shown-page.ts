@@ -4,15 +4,17 @@ import type { FairReads } from '../fair-reads.ts';
 import { paginationOf, type Page, type PageRequest } from '../paging.ts';
 import type { Sql } from '../statements.ts';
 import { grantedOf, scopeOf } from './granted.ts';
+import type { LargePages } from './large-pages.ts';
+import { isWhole, partsOf, wholeRowsOf, type FoundRow } from './large-rows.ts';
 import { requireSmallPage, workOf } from './page-bytes.ts';
-import { findAmong } from './queries.ts';
+import { findAmong, readAmong } from './queries.ts';
 import type { TokenRow } from './row.ts';
 import { asRead, redacted, ShownTokens, type ShowDependencies } from './show.ts';
 import { requireSignedRows } from './signed-rows.ts';
 
 /** The tokens that a list or search finds. */
 export interface Found {
-  readonly page: Page<TokenRow>;
+  readonly page: Page<FoundRow>;
   readonly request: PageRequest;
   /** Finds tokens of the page again. */
   readonly condition: Sql;
@@ -25,6 +27,7 @@ const permissionOf = { list: 'token:read', search: 'token:search' } as const;
 interface PageDependencies extends ShowDependencies {
   readonly keyRing: ShowDependencies['keyRing'] & Pick<KeyRing, 'hashes'>;
   readonly reads: Pick<FairReads, 'spend'>;
+  readonly largePages: LargePages;
 }
 
 /** The answer to a list or search. */
@@ -42,16 +45,38 @@ export class ShownPage implements PendingAnswer {
 
   async show(found: Found, context: RequestContext): Promise<void> {
     this.#found = found;
-    await this.#put(found.page.data, context);
+    const rows = found.page.data;
+    if (!rows.every(isWhole)) return this.#openInParts(rows, context);
+    this.#dependencies.reads.spend(context, await this.#put(rows, context));
     await this.#shown.show(context, this.#total);
   }
 
-  async #put(rows: readonly TokenRow[], context: RequestContext, isLast = false): Promise<void> {
+  /** Opens rows of which some are large. A part of them is read, opened and dropped before the next one is read. */
+  #openInParts(rows: readonly FoundRow[], context: RequestContext, isLast = false): Promise<void> {
+    const { pool, largePages, reads } = this.#dependencies;
+    const scope = scopeOf(context, this.#permission);
+    const read = (ids: readonly string[]) =>
+      this.#found ? readAmong(pool, scope, this.#found.condition, ids) : Promise.resolve([]);
+    return largePages.run(context, async () => {
+      let ms = 0;
+      try {
+        for (const part of partsOf(rows)) {
+          ms += await this.#put(await wholeRowsOf(part, read), context, isLast);
+          await this.#shown.open(context);
+        }
+      } finally {
+        reads.spend(context, ms);
+      }
+    });
+  }
+
+  /** Gives the time that the thread takes for these tokens, about, in milliseconds. */
+  async #put(rows: readonly TokenRow[], context: RequestContext, isLast = false): Promise<number> {
     await requireSignedRows(this.#dependencies.keyRing, context.principal.tenant, rows);
     const granted = rows.map((row) => grantedOf(context, this.#permission, row));
     this.#shown.put(isLast ? granted.map(redacted) : granted, context);
     requireSmallPage(this.#shown.granted, this.#madeOf);
-    this.#dependencies.reads.spend(context, workOf(granted));
+    return workOf(granted);
   }
 
   async renew(context: RequestContext, isLast: boolean): Promise<boolean> {
@@ -61,8 +86,7 @@ export class ShownPage implements PendingAnswer {
     const rows = await findAmong(pool, scopeOf(context, this.#permission), this.#found.condition, ids);
     const stay = new Set(rows.map(({ id }) => id));
     this.#shown.drop(ids.filter((id) => !stay.has(id)));
-    await this.#put(rows, context, isLast);
-    await this.#shown.open(context);
+    await this.#openInParts(rows, context, isLast);
     return true;
   }
 

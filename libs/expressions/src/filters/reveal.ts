@@ -58,5 +58,6 @@ export const revealLast: VaultFilter = {
 export const last4: VaultFilter = {
   name: 'last4',
   maxArguments: 0,
-  bind: () => (value) => (value === null ? null : codePoints(textValue(value)).slice(-4).join('')),
+  // Four characters are at most eight units. The text itself may be long.
+  bind: () => (value) => (value === null ? null : codePoints(textValue(value).slice(-8)).slice(-4).join('')),
 };

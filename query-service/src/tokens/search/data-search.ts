@@ -3,7 +3,7 @@ import type { RequestContext } from '@token-vault/operations';
 import type { Page, PageRequest } from '../../paging.ts';
 import type { Sql } from '../../statements.ts';
 import { findTokens } from '../queries.ts';
-import type { TokenRow } from '../row.ts';
+import type { FoundRow } from '../large-rows.ts';
 import { searchCondition } from './conditions.ts';
 import { withoutTerms } from './data-terms.ts';
 import { findUnproven, type MatchDependencies } from './genuine.ts';
@@ -16,7 +16,7 @@ interface DataSearch extends MatchScope {
 }
 
 interface FoundByData {
-  readonly page: Page<TokenRow>;
+  readonly page: Page<FoundRow>;
   /** Finds tokens of the page again. */
   readonly condition: Sql;
   readonly told: Told;

@@ -1,0 +1,67 @@
+import { describe, expect, it } from 'vitest';
+import { createLargePages } from '../src/tokens/large-pages.ts';
+import { principalOf } from './principals.ts';
+
+const requestOf = (tenantId: string, applicationId = 'one') => ({
+  principal: principalOf(tenantId, { applicationId }),
+  outOfTurn: <Result>(wait: () => Promise<Result>) => wait(),
+});
+
+/** Pages that are worked on until `end` is called. */
+function startPages(waitMs?: number) {
+  const pages = createLargePages(waitMs === undefined ? {} : { waitMs });
+  const { promise: over, resolve: end } = Promise.withResolvers<void>();
+  const state = { now: 0, most: 0 };
+  const work = async () => {
+    state.now += 1;
+    state.most = Math.max(state.most, state.now);
+    await over;
+    state.now -= 1;
+  };
+  return { pages, state, work, end };
+}
+
+const untilBegun = () => new Promise((resolve) => setImmediate(resolve));
+
+describe('pages with large tokens', () => {
+  it('are worked on six at a time, three of a tenant and two of an application', async () => {
+    const { pages, state, work, end } = startPages();
+    const run = (...of: Parameters<typeof requestOf>) =>
+      Array.from({ length: 30 }, () => pages.run(requestOf(...of), work));
+    const all = run('a');
+    await untilBegun();
+    expect(state.now).toBe(2);
+    all.push(...run('a', 'two'));
+    await untilBegun();
+    expect(state.now).toBe(3);
+    all.push(...run('b'), ...run('c'));
+    await untilBegun();
+    expect(state.now).toBe(6);
+    end();
+    await Promise.all(all);
+    expect(state).toEqual({ now: 0, most: 6 });
+  });
+
+  it('wait for a limited time, and a page after them is worked on', async () => {
+    const { pages, work, end } = startPages(1);
+    const running = [pages.run(requestOf('a'), work), pages.run(requestOf('a'), work)];
+    await expect(pages.run(requestOf('a'), work)).rejects.toMatchObject({ code: 'unavailable' });
+    end();
+    await Promise.all(running);
+    expect(await pages.run(requestOf('a'), () => Promise.resolve('worked on'))).toBe('worked on');
+  });
+
+  it('return their place when the edge refuses the wait, or the work fails', async () => {
+    const { pages, work, end } = startPages();
+    const running = [pages.run(requestOf('a'), work), pages.run(requestOf('a'), work)];
+    const refused = { ...requestOf('a'), outOfTurn: () => Promise.reject(new Error('refused')) };
+    await expect(pages.run(refused, work)).rejects.toThrow('refused');
+    end();
+    await Promise.all(running);
+    const failing = Array.from({ length: 5 }, () =>
+      pages.run(requestOf('a'), () => Promise.reject(new Error('failed'))),
+    );
+    for (const each of failing) await expect(each).rejects.toThrow('failed');
+    expect(await pages.run(requestOf('a'), () => Promise.resolve('worked on'))).toBe('worked on');
+  });
+});
