@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { authorOf, descriptions, type TokenContent } from '@token-vault/contracts';
 import type { RequestContext } from '@token-vault/operations';
 import { randomUUID } from 'node:crypto';
-import type { PatchAttempt } from './patch-attempt.ts';
+import { isDataHidden, type PatchAttempt } from './patch-attempt.ts';
 import { mergeMask, replace } from './patched-fields.ts';
 import { typeDefaults } from '@token-vault/tokens';
 
@@ -10,6 +10,8 @@ import { typeDefaults } from '@token-vault/tokens';
 export type Described = Pick<TokenContent, (typeof descriptions)[number] | 'set_without_sight'>;
 
 type Field = (typeof descriptions)[number];
+
+const noDefaults = { mask: undefined, searchIndexes: [] };
 
 /**
  * The id that is stored with expressions which this caller sets without seeing the data. A session has an id other than its application,
@@ -59,11 +61,14 @@ function ends(field: Field, attempt: PatchAttempt): boolean {
   return setBy !== undefined && setBy !== setterOf(context) && !isKept;
 }
 
-/** The stored fields to which the patch is applied. A field that ends gets the default of the type, if it was set at all. */
+/**
+ * The stored fields to which the patch is applied. A field that ends gets the default of the type, if it was set at all. Where a part of the data
+ * stays that this caller does not see, it gets none: the default could show more of that part.
+ */
 export function describedBefore(attempt: PatchAttempt): Described {
   const { type, content } = attempt.details;
   const { mask, search_indexes: indexes = [], fingerprint_expression: expression } = content;
-  const defaults = typeDefaults[type];
+  const defaults = isDataHidden(attempt) ? noDefaults : typeDefaults[type];
   const keptMask = ends('mask', attempt) && mask !== undefined ? defaults.mask : mask;
   const isIndexed = indexes.length > 0;
   const keptIndexes = ends('search_indexes', attempt) && isIndexed ? [...defaults.searchIndexes] : indexes;
@@ -91,8 +96,8 @@ function isChanged(field: Field, { details: { content }, patch }: PatchAttempt):
 }
 
 /**
- * Whether tokens of equal data are looked for after the patch. The flag makes the fingerprint, so it is named with the fingerprint's expression,
- * and ends with other data of another caller.
+ * Whether tokens of equal data are looked for after the patch. The flag makes the fingerprint, and so may the setting of the tenant when there is no flag. So
+ * a flag that a caller changed without sight is named with the fingerprint's expression, and is off after other data of another caller.
  */
 export function deduplicationAfter({
   details: { content },
@@ -101,18 +106,20 @@ export function deduplicationAfter({
 }: PatchAttempt): boolean | undefined {
   const setBy = content.set_without_sight?.fingerprint_expression;
   const isEnded = patch.data !== undefined && setBy !== undefined && setBy !== setterOf(context);
-  return replace(isEnded ? undefined : content.deduplicate_token, patch.deduplicate_token);
+  return replace(isEnded ? false : content.deduplicate_token, patch.deduplicate_token);
+}
+
+/** The patch takes the flag on, or leaves the decision to the setting of the tenant. */
+function looksForMore({ details: { content }, patch }: PatchAttempt): boolean {
+  const after = replace(content.deduplicate_token, patch.deduplicate_token);
+  return after !== false && after !== content.deduplicate_token;
 }
 
 /** Whether the patch sets the field to another value. */
 function sets(field: Field, attempt: PatchAttempt): boolean {
-  const { details, patch } = attempt;
-  if (patch[field] !== undefined && (ends(field, attempt) || isChanged(field, attempt))) return true;
-  return (
-    field === 'fingerprint_expression' &&
-    patch.deduplicate_token === true &&
-    details.content.deduplicate_token !== true
-  );
+  const isGiven = attempt.patch[field] !== undefined;
+  if (isGiven && (ends(field, attempt) || isChanged(field, attempt))) return true;
+  return field === 'fingerprint_expression' && looksForMore(attempt);
 }
 
 /** The fields that the patch would change. They are compared with the stored ones, so that a client may send the token back unchanged. */

@@ -1,35 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import { seesMoreAfterMove } from '@token-vault/access';
-import { entityTypeOfToken, FieldForbiddenError, type Json, type TokenType } from '@token-vault/contracts';
-import type { Secret } from '@token-vault/crypto';
-import { fieldsOfShape, type TokenDetails } from '@token-vault/tokens';
+import { entityTypeOfToken, FieldForbiddenError, type Json } from '@token-vault/contracts';
+import type { TokenDetails } from '@token-vault/tokens';
 import { changedDescriptions, describedBefore, type Described } from './descriptions.ts';
-import type { PatchAttempt } from './patch-attempt.ts';
+import { isDataBroughtWhole, isDataHidden, readsStoredData, type PatchAttempt } from './patch-attempt.ts';
 import { effectOfPatch } from './patch-effect.ts';
-
-function isObject(value: Json | undefined): value is Record<string, Json> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-/**
- * Whether the patch replaces all stored data, whatever that data is. For an object of unknown properties the answer
- * is no: only the stored data could tell, and the result would reveal it to the caller.
- */
-function isDataBroughtWhole(type: TokenType, given: Secret<Json> | undefined): boolean {
-  const data = given?.expose();
-  if (data === undefined) return false;
-  if (!isObject(data)) return true;
-  const fields = fieldsOfShape(type);
-  return fields !== undefined && fields.every((field) => Object.hasOwn(data, field));
-}
-
-/** The caller neither sees the stored data nor replaces all of it. Then the decision must not depend on that data. */
-export const isDataHidden = ({ details, patch, transform }: PatchAttempt): boolean =>
-  transform !== 'reveal' && !isDataBroughtWhole(details.type, patch.data);
-
-/** The caller sees the stored data, and does not replace all of it: the decision may depend on that data. */
-export const readsStoredData = ({ details, patch, transform }: PatchAttempt): boolean =>
-  transform === 'reveal' && !isDataBroughtWhole(details.type, patch.data);
 
 /** Whether the patch evaluates an expression again over stored data that the caller did not send. */
 export function tellsOfStoredData(attempt: PatchAttempt): boolean {
@@ -74,8 +49,9 @@ function changedFields(attempt: PatchAttempt): string[] {
   return [
     ...changedDescriptions(attempt),
     ...(isMoved ? ['containers'] : []),
-    // The flag searches for a token of equal data, and may make the fingerprint by which other writers find this one.
-    ...(patch.deduplicate_token === true ? ['deduplicate_token'] : []),
+    // The flag searches for a token of equal data, and may make the fingerprint by which other writers find this one. So may the setting of the
+    // tenant, which decides without the flag.
+    ...(patch.deduplicate_token === true || patch.deduplicate_token === null ? ['deduplicate_token'] : []),
   ];
 }
 

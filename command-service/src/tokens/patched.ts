@@ -7,7 +7,7 @@ import { deriveValues, type DerivedValues } from './derived-values.ts';
 import { deduplicationAfter, describedBefore, setWithoutSightAfter } from './descriptions.ts';
 import { fingerprintExpressionFor, isDeduplicated, isFingerprintAsked } from './drafts.ts';
 import { refuseBadMask } from './expression-errors.ts';
-import { isDataHidden } from './hidden-data.ts';
+import { isDataHidden } from './patch-attempt.ts';
 import type { PatchAttempt } from './patch-attempt.ts';
 import { expiryAfter, mergeData, mergeMask, mergeMetadata, replace } from './patched-fields.ts';
 

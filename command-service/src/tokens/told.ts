@@ -11,7 +11,8 @@ import { cvcEndOf, DataTooLargeError, type TokenDetails } from '@token-vault/tok
 import type { CreatedToken } from './create.ts';
 import { requireAccess } from './drafts.ts';
 import { EvaluationFailedError } from './expression-errors.ts';
-import { isDataHidden, readsStoredData, tellsOfStoredData } from './hidden-data.ts';
+import { tellsOfStoredData } from './hidden-data.ts';
+import { isDataHidden, readsStoredData } from './patch-attempt.ts';
 import type { PatchAttempt } from './patch-attempt.ts';
 
 /** The right by which a caller is told of data that a patch read. What it may read does not matter: it is shown none. */

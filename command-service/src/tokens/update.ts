@@ -24,10 +24,11 @@ import { requireAccess } from './drafts.ts';
 import { Duplicates, type Clearance } from './duplicates.ts';
 import { loadToken, writeToken, type TokenBefore } from './change.ts';
 import { ExistingTokens } from './existing.ts';
-import { isDataHidden, refuseUseOfHiddenData } from './hidden-data.ts';
+import { refuseUseOfHiddenData } from './hidden-data.ts';
 import { PatchTurn } from './large-tokens.ts';
-import type { PatchAttempt } from './patch-attempt.ts';
+import { isDataHidden, type PatchAttempt } from './patch-attempt.ts';
 import { presentAs } from './presented.ts';
+import { effectOfPatch } from './patch-effect.ts';
 import { changeOf, type Change } from './patched.ts';
 import type { TokenHistory } from './history.ts';
 import { isCvcIn } from './patched-fields.ts';
@@ -232,15 +233,26 @@ export class TokenUpdate {
   }
 
   /** The live token of equal content, when deduplication asks for it. Otherwise the claim to make. */
-  #clear(
-    { details: { id, content }, patch, context, transform }: PatchAttempt,
-    change: Change,
-  ): Promise<Clearance> {
+  #clear(attempt: PatchAttempt, change: Change): Promise<Clearance> {
+    const { details, patch, context } = attempt;
+    const { id, content } = details;
     const { fingerprint } = change.rest;
-    // A caller that does not see the data may not learn, by the limit of misses or by the position, whether it sent the data that was there.
-    const isGuess = patch.data !== undefined && transform !== 'reveal';
-    const isAsked = isGuess || fingerprint !== content.fingerprint || patch.deduplicate_token === true;
+    const isAsked =
+      fingerprint !== content.fingerprint ||
+      patch.deduplicate_token === true ||
+      isGuess(attempt, change.rest.fingerprint_expression);
     const asked = isAsked ? fingerprint : undefined;
     return this.#duplicates.clear(context, asked, change.deduplicate, { exceptId: id });
   }
+}
+
+/**
+ * A caller that does not see the data may not learn, by the limit of misses or by the position, whether it sent the data that was there: its
+ * data is compared also when it makes the same fingerprint. A fingerprint of data that it did not send is not compared: the answer would be the
+ * equal one among any number of tokens that it made.
+ */
+function isGuess(attempt: PatchAttempt, expression: string | undefined): boolean {
+  const { patch, transform } = attempt;
+  if (patch.data === undefined || transform === 'reveal') return false;
+  return !isDataHidden(attempt) || (expression !== undefined && effectOfPatch(expression, patch).changesData);
 }

@@ -40,6 +40,7 @@ const changes: [string, object][] = [
   ['fingerprint_expression', { fingerprint_expression: null }],
   ['containers', { containers: ['/open/'] }],
   ['deduplicate_token', { deduplicate_token: true }],
+  ['deduplicate_token', { deduplicate_token: null }],
 ];
 
 describe('a caller that may not see the data of a token', () => {
@@ -245,4 +246,30 @@ describe('a move of a token', () => {
       refusal('forbidden', 'containers'),
     );
   });
+});
+
+describe('deduplication of a token whose data the caller may not see', () => {
+  const make = (id: string, more: object) =>
+    vault.create({
+      type: 'card',
+      id,
+      data: { number: card },
+      fingerprint_expression: '{{ data.number }}',
+      ...more,
+    });
+
+  it('answers with a token that is equal to the data it sends', async () => {
+    await make('tok', { deduplicate_token: true });
+    await make('known', { deduplicate_token: false, data: { number: otherCard } });
+    expect((await vault.update('tok', { data: { number: otherCard } }, updater())).id).toBe('known');
+  });
+
+  it.each([{ cvc: null }, {}])(
+    'does not answer with an equal token that is not of the data it sends: %o',
+    async (data) => {
+      await make('tok', { deduplicate_token: true });
+      await make('guess', { deduplicate_token: false });
+      expect((await vault.update('tok', { data }, updater())).id).toBe('tok');
+    },
+  );
 });

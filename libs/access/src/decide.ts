@@ -72,10 +72,13 @@ function decideByRights(
   return isHeldBack(principal, token) ? { isGranted: true, transform: 'mask' } : access;
 }
 
-/** A rule with `reason` or `break_glass` decides how the caller reads the token, and it is not shown its plaintext in another way. */
-function isHeldBack(principal: Principal, token: AccessibleToken): boolean {
+/**
+ * A rule with `reason` or `break_glass` decides how the caller reads the token, and it is not shown its plaintext in another way, also without a
+ * reason: a mask shows the data without one.
+ */
+function isHeldBack({ reason, ...principal }: Principal, token: AccessibleToken): boolean {
   const isHeldBackBy = (side: Grants): boolean =>
-    readingPermissions.some((each) => holdsBack(decidingRule(side, each, token), principal.reason));
+    readingPermissions.some((each) => holdsBack(decidingRule(side, each, token), reason));
   if (!sidesOf(principal).some(isHeldBackBy)) return false;
   return !(['token:read', 'token:search'] as const).some((each) =>
     showsPlaintext(decideByAllSides(principal, each, token)),

@@ -127,6 +127,15 @@ describe('a rule with break_glass', () => {
     },
   );
 
+  it('masks a change with a reason, too, while only a reason shows the data besides a rule with a webhook', () => {
+    const rules = [
+      { ...glass, permissions: ['token:read' as const] },
+      { ...required, priority: 2, permissions: ['token:search' as const] },
+      rule({ priority: 3, permissions: ['token:update'] }),
+    ];
+    expect(decideTokenAccess(principal(rules, reasoned), 'token:update', card)).toEqual(masked);
+  });
+
   it.each([
     ['the session', 'the authorizer'],
     ['the authorizer', 'the session'],
