@@ -48,6 +48,7 @@ describe('the tables of the log', () => {
     'truncate event_store.stream',
     'delete from event_store.head',
     'truncate event_store.head',
+    'update event_store.head set position = position - 1',
   ])('refuse: %s', async (statement) => {
     const store = open();
     await store.append('a', [noted('kept')], 'any');

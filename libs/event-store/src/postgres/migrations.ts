@@ -21,6 +21,7 @@ export const eventStoreMigrations: readonly Migration[] = [
   migration(1, 'event-log'),
   migration(2, 'data-is-not-compressed'),
   migration(3, 'positions-begin-at-1'),
+  migration(4, 'head-never-falls'),
 ];
 
 /**
