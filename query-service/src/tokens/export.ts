@@ -56,10 +56,11 @@ export interface ExportDependencies {
 const pageSize = 200;
 // A page ends with the token that makes it larger than a part.
 const columns = tokenColumns.join(', ');
-const pageAfter = `select ${columns} from (
-    select ${columns}, sum(${bytesOfRow}) over (order by ${t.id}) - (${bytesOfRow}) as bytes_before from (
-      select ${columns} from ${t.source} where ${t.tenant_id} = $1 and ${t.id} > $2 order by ${t.id} limit ${pageSize}
-    ) t
+const pageAfter = `with page as (
+    select ${columns} from ${t.source} where ${t.tenant_id} = $1 and ${t.id} > $2 order by ${t.id} limit ${pageSize}
+  )
+  select ${columns} from (
+    select ${columns}, sum(${bytesOfRow}) over (order by ${t.id}) - (${bytesOfRow}) as bytes_before from page t
   ) t where bytes_before < ${partBytes} order by ${t.id}`;
 
 /** A token leaves the vault in plaintext. */
