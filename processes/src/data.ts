@@ -188,7 +188,8 @@ export async function openReadModels(context: ProcessContext, log: EventStore): 
     unawaited: projections.filter(({ isAwaited }) => isAwaited === false).map(({ name }) => name),
     onStatusChange: () => heard?.forget(),
     // So a process that answers its first request for long knows how far a read model is behind.
-    onPosition: (position) => heard?.noteEvent(position),
+    onToldMove: () => heard?.readSoon(),
+    head: () => log.head(),
   });
   const watch = (heard = watchReadModels({ progress }));
   closers.addConnection(progress, (it) => it.close());

@@ -1,4 +1,4 @@
-import { comparePositions, parsePosition, startPosition, type Position } from '@token-vault/event-store';
+import { parsePosition, type Position } from '@token-vault/event-store';
 import type pg from 'pg';
 import { KnownRevocations, type Revocation } from './known-revocations.ts';
 
@@ -35,27 +35,18 @@ const readAll = `
        from projections.checkpoint c) as checkpoints
   from projections.access a`;
 
-/** The positions that are known before a read. */
-interface KnownBefore {
-  /** A position from a notification is kept when it is beyond the one that is read. */
-  readonly heard?: ReadonlyMap<string, Checkpoint>;
-  readonly revocations?: KnownRevocations | undefined;
-}
-
+/** @param before the revocations that are known before the read */
 export async function readCheckpoints(
   client: Pick<pg.Client, 'query'>,
-  { heard, revocations: before }: KnownBefore = {},
+  before?: KnownRevocations,
 ): Promise<CheckpointsRead> {
   const beganMs = performance.now();
   const { rows } = await client.query<Row>(readAll, [before?.generation]);
   const [row] = rows;
   if (!row) throw new Error('projections.access has no row');
   const checkpoints = new Map<string, Checkpoint>();
-  for (const { name, position: text, status } of row.checkpoints) {
-    const stored = parsePosition(text);
-    const known = heard?.get(name)?.position ?? startPosition;
-    checkpoints.set(name, { position: comparePositions(known, stored) > 0 ? known : stored, status });
-  }
+  for (const { name, position, status } of row.checkpoints)
+    checkpoints.set(name, { position: parsePosition(position), status });
   const { generation } = row;
   const revocations = before?.upTo(generation, row.revocations) ?? new KnownRevocations(generation);
   return { beganMs, checkpoints, revocations };

@@ -36,8 +36,10 @@ export interface ProjectionProgressOptions {
   readonly unawaited?: readonly string[];
   /** A projection has failed, was paused, or is live again. */
   readonly onStatusChange?: () => void;
-  /** A projection has told that it has applied the events up to this position. */
-  readonly onPosition?: (position: Position) => void;
+  /** A notification says that a projection has moved. Every role of the database may notify, so it is only a reason to read. */
+  readonly onToldMove?: () => void;
+  /** The head of the log, for `recovered`. */
+  readonly head?: () => Promise<Position>;
 }
 
 interface Waiter {
@@ -46,13 +48,22 @@ interface Waiter {
   readonly resolve: (passed: boolean) => void;
 }
 
+const later = (one: Position, other: Position) => (comparePositions(one, other) < 0 ? other : one);
+
 /** A notification to the projectors counts for 100 ms there. For this time it serves later readers, who may be thousands. */
 const hurryMs = 20;
 
-/** Listens for the positions of the projections (`projection_progress`, `<name>:<position>`) on one connection for the process. */
+/**
+ * Listens for the positions of the projections (`projection_progress`, `<name>:<position>`) on one connection for the process. What counts
+ * are the stored checkpoints: every role of the database may notify, so a notification only says when to read them.
+ */
 class Progress implements ProjectionProgress {
   readonly #options: ProjectionProgressOptions;
   #checkpoints = new Map<string, Checkpoint>();
+  /** Told by notifications since the last read was sent. A read that is sent later sees what is true of them. */
+  #told = new Map<string, Position>();
+  /** The last position that was told or read. */
+  #furthest = startPosition;
   #revocations: KnownRevocations | undefined;
   /** A list that is replaced when waiters leave: a Set would keep removed waiters alive (ADR 13). */
   #waiters: Waiter[] = [];
@@ -63,9 +74,8 @@ class Progress implements ProjectionProgress {
   #isClosed = false;
   #losses = 0;
   #hurried = { position: startPosition, atMs: -Infinity };
-  /** Until the checkpoints of all projections were read, a notification of one says nothing about the others. */
   #isRead = false;
-  /** The position that the read models must reach again after a lost connection. */
+  /** The position that the read models must reach again after a lost connection, if the log has it. */
   #floor: Position | undefined;
 
   constructor(options: ProjectionProgressOptions) {
@@ -91,6 +101,7 @@ class Progress implements ProjectionProgress {
       }, timeoutMs);
       this.#waiters.push(waiter);
       this.#startPolling();
+      this.#readIfTold();
     });
   }
 
@@ -112,7 +123,9 @@ class Progress implements ProjectionProgress {
   async recovered(timeoutMs: number): Promise<boolean> {
     const floor = this.#floor;
     if (floor === undefined) return true;
-    const isRecovered = await this.waitFor(floor, timeoutMs);
+    const head = await this.#options.head?.();
+    const isBeyondLog = head !== undefined && comparePositions(head, floor) < 0;
+    const isRecovered = await this.waitFor(isBeyondLog ? head : floor, timeoutMs);
     if (isRecovered && this.#floor === floor) this.#floor = undefined;
     return isRecovered;
   }
@@ -127,10 +140,9 @@ class Progress implements ProjectionProgress {
     this.#client = undefined;
     this.#losses += 1;
     this.#isRead = false;
-    for (const { position } of this.#checkpoints.values()) {
-      if (this.#floor === undefined || comparePositions(position, this.#floor) > 0) this.#floor = position;
-    }
+    if (this.#furthest !== startPosition) this.#floor = this.#furthest;
     this.#checkpoints.clear();
+    this.#told.clear();
   }
 
   async start(): Promise<void> {
@@ -146,26 +158,37 @@ class Progress implements ProjectionProgress {
   }
 
   /** Undefined while the projections are not known. */
-  #marksOf(names: readonly string[] | undefined): Marks | undefined {
-    if (!this.#isRead || this.#checkpoints.size === 0) return undefined;
-    return marksOf(this.#checkpoints, names, (name) => !this.#options.unawaited?.includes(name));
+  #marksOf(
+    names: readonly string[] | undefined,
+    checkpoints: ReadonlyMap<string, Checkpoint>,
+  ): Marks | undefined {
+    if (!this.#isRead || checkpoints.size === 0) return undefined;
+    return marksOf(checkpoints, names, (name) => !this.#options.unawaited?.includes(name));
   }
 
   /** Undefined while the waiter has to wait. */
-  #verdict({ position, names }: Pick<Waiter, 'position' | 'names'>): boolean | undefined {
-    const marks = this.#marksOf(names);
-    return marks && isPassedBy(marks, position);
+  #verdict(waiter: Pick<Waiter, 'position' | 'names'>): boolean | undefined {
+    return this.#verdictBy(this.#checkpoints)(waiter);
   }
 
-  /** Thousands may wait while notifications come. So the checkpoints are compared once for all that name the same projections. */
-  #settle(): void {
+  /** Gives what ends each wait, if these checkpoints are true. They are compared once for all of thousands that name the same projections. */
+  #verdictBy(
+    checkpoints: ReadonlyMap<string, Checkpoint>,
+  ): (waiter: Pick<Waiter, 'position' | 'names'>) => boolean | undefined {
     const known = new Map<string | undefined, Marks | undefined>();
-    this.#waiters = this.#waiters.filter(({ position, names, resolve }) => {
+    return ({ position, names }) => {
       const key = names?.join();
-      if (!known.has(key)) known.set(key, this.#marksOf(names));
+      if (!known.has(key)) known.set(key, this.#marksOf(names, checkpoints));
       const marks = known.get(key);
-      const verdict = marks && isPassedBy(marks, position);
-      if (verdict !== undefined) resolve(verdict);
+      return marks && isPassedBy(marks, position);
+    };
+  }
+
+  #settle(): void {
+    const verdictOf = this.#verdictBy(this.#checkpoints);
+    this.#waiters = this.#waiters.filter((waiter) => {
+      const verdict = verdictOf(waiter);
+      if (verdict !== undefined) waiter.resolve(verdict);
       return verdict === undefined;
     });
   }
@@ -173,13 +196,29 @@ class Progress implements ProjectionProgress {
   #onProgress(payload: string): void {
     const separator = payload.lastIndexOf(':');
     const name = payload.slice(0, separator);
-    const known = this.#checkpoints.get(name);
+    const known = this.#told.get(name) ?? this.#checkpoints.get(name)?.position;
     const position = payload.slice(separator + 1);
-    if (!isPosition(position)) return;
-    this.#options.onPosition?.(position);
-    if (known && comparePositions(known.position, position) >= 0) return;
-    this.#checkpoints.set(name, { position, status: 'live' });
-    this.#settle();
+    if (known === undefined || !isPosition(position) || comparePositions(position, known) <= 0) return;
+    this.#told.set(name, position);
+    this.#furthest = later(this.#furthest, position);
+    this.#options.onToldMove?.();
+    this.#readIfTold();
+  }
+
+  /**
+   * Reads the checkpoints when a wait ends if the notifications are true, or when a projection that was not live moves. A false notification
+   * costs one read.
+   */
+  #readIfTold(): void {
+    if (this.#refreshing || this.#told.size === 0) return;
+    const checkpoints = new Map(this.#checkpoints);
+    let isLiveAgain = false;
+    for (const [name, position] of this.#told) {
+      isLiveAgain ||= checkpoints.get(name)?.status !== 'live';
+      checkpoints.set(name, { position, status: 'live' });
+    }
+    const verdictOf = this.#verdictBy(checkpoints);
+    if (isLiveAgain || this.#waiters.some((waiter) => verdictOf(waiter) !== undefined)) void this.#refresh();
   }
 
   #startPolling(): void {
@@ -204,6 +243,8 @@ class Progress implements ProjectionProgress {
   #refresh(): Promise<CheckpointsRead | undefined> {
     this.#refreshing ??= this.#readCheckpoints().finally(() => {
       this.#refreshing = undefined;
+      // Notifications may have come after this read was sent.
+      this.#readIfTold();
     });
     return this.#refreshing;
   }
@@ -211,10 +252,11 @@ class Progress implements ProjectionProgress {
   async #readCheckpoints(): Promise<CheckpointsRead | undefined> {
     try {
       const client = await this.#connect();
-      if (!client) return undefined;
-      const known = { heard: this.#checkpoints, revocations: this.#revocations };
-      const read = await readCheckpoints(client, known);
+      if (!client || this.#isClosed) return undefined;
+      this.#told.clear();
+      const read = await readCheckpoints(client, this.#revocations);
       this.#checkpoints = read.checkpoints;
+      for (const { position } of read.checkpoints.values()) this.#furthest = later(this.#furthest, position);
       this.#revocations = read.revocations;
       this.#isRead = true;
       this.#settle();

@@ -26,8 +26,10 @@ export interface ReadModelWatch {
   current<Found>(
     read: (revocations: KnownRevocations) => FoundRights<Found> | Promise<FoundRights<Found>>,
   ): Promise<Found>;
-  /** Notes an event of the vault: one that this process has stored, or that a read model has applied. */
+  /** Notes an event of the vault that this process has stored. */
   noteEvent(position: Position): void;
+  /** A read model may have moved: the state is read soon. So a process that is asked nothing knows of the events that read models show. */
+  readSoon(): void;
   /** The known state is out of date. */
   forget(): void;
 }
@@ -58,6 +60,7 @@ class Watch implements ReadModelWatch {
   /** A read that was sent before this time is out of date. */
   #notBeforeMs = -Infinity;
   #renewing: Promise<boolean> | undefined;
+  #soon: NodeJS.Timeout | undefined;
 
   constructor({ progress, nowMs = () => performance.now() }: ReadModelWatchOptions) {
     this.#progress = progress;
@@ -82,6 +85,13 @@ class Watch implements ReadModelWatch {
 
   noteEvent(position: Position): void {
     this.#newest.note(position, this.#nowMs());
+  }
+
+  readSoon(): void {
+    this.#soon ??= setTimeout(() => {
+      this.#soon = undefined;
+      this.#renew().catch(() => undefined);
+    }, leaseMs).unref();
   }
 
   forget(): void {

@@ -176,6 +176,31 @@ describe('waiting for the read models', () => {
     expect(progress.losses).toBe(losses);
   });
 
+  it('believes no notification: the stored checkpoints count', async () => {
+    let told = 0;
+    await again(20, { onToldMove: () => (told += 1), head: async () => at(6) });
+    const waiting = progress.waitFor(at(7), long);
+    const forge = () =>
+      pool.query(
+        `select pg_notify('projection_progress', name || ':4000000000') from projections.checkpoint`,
+      );
+    await forge();
+    await waitUntil(() => told === 2);
+    const read = await progress.read();
+    expect(read?.checkpoints.get('tokens')).toEqual({ position: at(5), status: 'live' });
+    expect(await progress.waitFor(at(7), 50)).toBe(false);
+    await advance('tokens', 7);
+    await advance('log', 7);
+    expect(await waiting).toBe(true);
+    // Nor does the process wait after a loss for a position that the log does not have.
+    const before = told;
+    await forge();
+    await waitUntil(() => told >= before + 2);
+    await cut();
+    await waitUntil(() => progress.losses > 0);
+    expect(await progress.recovered(long)).toBe(true);
+  });
+
   it('counts the losses of its connection', async () => {
     const before = progress.losses;
     await cut();

@@ -5,7 +5,7 @@ import {
   type Operation,
 } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { KnownRevocations, watchReadModels, type ReadModelWatch } from '../src/index.ts';
 
 const at = (position: number) => String(position) as Position;
@@ -42,6 +42,10 @@ beforeEach(() => {
       },
     },
   });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
 });
 
 const stands = (name: 'applications' | 'tenants' | 'tokens') =>
@@ -98,6 +102,18 @@ describe('a read model', () => {
   it('counts as stopped when it is 10 s behind another one', async () => {
     statuses['applications'] = { position: at(9), status: 'live' };
     await moves('tokens');
+    nowMs += 10_000;
+    await stands('tokens');
+    await moves('applications');
+  });
+
+  it('counts as stopped at once in a process that was asked nothing, 10 s after another one was said to move', async () => {
+    vi.useFakeTimers();
+    statuses['applications'] = { position: at(9), status: 'live' };
+    watch.readSoon();
+    watch.readSoon();
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(reads).toBe(1);
     nowMs += 10_000;
     await stands('tokens');
     await moves('applications');
