@@ -179,7 +179,8 @@ describe('waiting for the read models', () => {
   it('believes no notification: the stored checkpoints count', async () => {
     let told = 0;
     await again(20, { onToldMove: () => (told += 1), head: async () => at(6) });
-    const waiting = progress.waitFor(at(7), long);
+    let isOver = false;
+    const waiting = progress.waitFor(at(7), long).finally(() => (isOver = true));
     const forge = () =>
       pool.query(
         `select pg_notify('projection_progress', name || ':4000000000') from projections.checkpoint`,
@@ -189,6 +190,7 @@ describe('waiting for the read models', () => {
     const read = await progress.read();
     expect(read?.checkpoints.get('tokens')).toEqual({ position: at(5), status: 'live' });
     expect(await progress.waitFor(at(7), 50)).toBe(false);
+    expect(isOver).toBe(false);
     await advance('tokens', 7);
     await advance('log', 7);
     expect(await waiting).toBe(true);
