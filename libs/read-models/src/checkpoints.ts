@@ -41,7 +41,9 @@ export async function readCheckpoints(
   before?: KnownRevocations,
 ): Promise<CheckpointsRead> {
   const beganMs = performance.now();
-  const { rows } = await client.query<Row>(readAll, [before?.generation]);
+  // It has a name, so that the session keeps its plan (ADR 11): it is read for each batch of writes that wait.
+  const values = [before?.generation];
+  const { rows } = await client.query<Row>({ name: 'checkpoints', text: readAll, values });
   const [row] = rows;
   if (!row) throw new Error('projections.access has no row');
   const checkpoints = new Map<string, Checkpoint>();
