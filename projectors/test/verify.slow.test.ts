@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import type { Position } from '@token-vault/event-store';
 import pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { createProjectionAdmin, type ProjectionAdmin } from '../src/admin.ts';
@@ -206,6 +207,58 @@ describe('while another session of the role changes rows, verifying', () => {
     await mover.query('commit');
     const verified = await verifying;
     expect(verified?.tables[0]).toMatchObject({ table: 'token', surplus: 0, missing: 15 });
+  });
+});
+
+describe('while the head of the log is set back for a moment, verifying', () => {
+  it('leaves out no event', async () => {
+    vault.start({ projections: [tokens] });
+    await vault.reached(await vault.append(...many(3)), ['tokens']);
+    await vault.rows(`begin; set local search_path = rm_tokens; delete from token where id = 'token-2';
+      delete from token_metadata where token_id = 'token-2'; update token_count set count = 2; commit`);
+    let readings = 0;
+    const readAll: typeof vault.store.readAll = async function* (...range) {
+      const isHidden = ++readings === 1;
+      const hidden = isHidden ? vault.log.events.splice(-1) : [];
+      try {
+        yield* vault.store.readAll(...range);
+      } finally {
+        vault.log.events.push(...hidden);
+      }
+    };
+    const store = { ...vault.store, readAll };
+    const admin = createProjectionAdmin({ store, connectionString: vault.url, maxBatch: 10 });
+    await expect(admin.verify('tokens')).rejects.toThrow('the log has no event at position 3');
+    expect(await vault.admin.verify('tokens')).toMatchObject({ isEqual: false });
+  });
+
+  it('leaves out no event of the last ones, for which the read model is held', async () => {
+    const projectors = vault.start({ projections: [tokens] });
+    await vault.reached(await vault.append(...many(3)), ['tokens']);
+    await projectors.close();
+    await vault.rows(
+      `begin; set local search_path = rm_tokens; delete from token where id = 'token-2'; commit`,
+    );
+    const moveTo = (position: number) =>
+      `update projections.checkpoint set position = ${position} where name = 'tokens'`;
+    await vault.rows(moveTo(2));
+    const mover = await connect(vault.url);
+    await mover.query(`begin; ${moveTo(3)}`);
+    const store = { ...vault.store, head: () => Promise.resolve('2' as Position) };
+    const admin = createProjectionAdmin({ store, connectionString: vault.url });
+    const verifying = admin.verify('tokens');
+    await waitsForLock('rebuild tokens holder');
+    await mover.query('commit');
+    const verified = await verifying;
+    expect(verified).toMatchObject({ position: '3' });
+    expect(verified?.tables[0]).toMatchObject({ table: 'token', surplus: 0, missing: 1 });
+  });
+
+  it('refuses a read model whose position lies beyond it', async () => {
+    vault.start({ projections: [tokens] });
+    await vault.reached(await vault.append(...many(3)), ['tokens']);
+    await vault.rows(`update projections.checkpoint set position = 5 where name = 'tokens'`);
+    await expect(vault.admin.verify('tokens')).rejects.toThrow('the log has no event at position 4');
   });
 });
 

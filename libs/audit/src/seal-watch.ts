@@ -9,6 +9,7 @@ import {
 import { errorFields } from '@token-vault/observability';
 import { checkpointOf, isSignedBy } from './checkpoint.ts';
 import type { KnownCheckpoints } from './known-checkpoints.ts';
+import { readUpTo } from './read-up-to.ts';
 import { lastStretch, sealedTenantOf, type SealerOptions } from './sealer.ts';
 import { publicKeyOf } from './signature.ts';
 
@@ -25,6 +26,7 @@ type SealWatchOptions = SealerOptions & { readonly known: KnownCheckpoints };
 
 /**
  * Looks whether the log is sealed, without a lock: who holds the lock of the sealer, or whose process is frozen, stops the seal and not this.
+ * A head that was set back is no answer: the store refuses one below an event that it has seen, and a reading has to reach the head.
  * Times are those of this process: a writer of the database can change those of events that are not sealed yet.
  */
 export class SealWatch {
@@ -78,7 +80,7 @@ export class SealWatch {
     // A pass of this process has sealed all events up to there.
     if (known.seenTo !== undefined && comparePositions(known.seenTo, sealedTo) > 0) sealedTo = known.seenTo;
     const throughs = new Map<string, Position | undefined>();
-    for await (const events of store.readStored(sealedTo, { until: head }))
+    for await (const events of readUpTo(store, sealedTo, head))
       for (const event of events) {
         if (!(await this.#isSealedEvent(event, throughs))) return this.#learn(sealedTo, false);
         sealedTo = event.position;

@@ -21,6 +21,7 @@ import {
 } from './chain.ts';
 import { checkpointOf, isSignedBy, signCheckpoint } from './checkpoint.ts';
 import { CheckpointReplacedError, KnownCheckpoints, lastCheckpoint, type Last } from './known-checkpoints.ts';
+import { readUpTo } from './read-up-to.ts';
 import { publicKeyOf, signerOf } from './signature.ts';
 import { tenantOf } from './tenant-of.ts';
 
@@ -87,7 +88,7 @@ export async function sealLog(options: SealerOptions): Promise<number> {
   const until = await store.head();
   const begun = options.isWhole === true ? wholeLog : await lastStretch(options);
   const sealing = new Sealing(options, known, begun.after);
-  for await (const events of store.readStored(earlier(known.seenTo, begun.after), { until })) {
+  for await (const events of readUpTo(store, earlier(known.seenTo, begun.after), until)) {
     for (const event of events) {
       sealing.see(event);
       if (comparePositions(event.position, begun.after) <= 0) continue;

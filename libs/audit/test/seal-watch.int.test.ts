@@ -102,6 +102,40 @@ describe.each<LogKind>(['Postgres', 'EventStoreDB'])('the watch over the seal of
     expect(told).toEqual([late, again]);
   });
 
+  it.runIf(kind === 'Postgres')(
+    'tells that the log is not sealed although the head is set back while it looks',
+    async () => {
+      await write(first);
+      await sealLog(options);
+      const sealed = await log.store.head();
+      const setHead = (to: string) => log.pool.query('update event_store.head set position = $1', [to]);
+      const hidden = async <Result>(read: () => Promise<Result>): Promise<Result> => {
+        const { rows } = await log.pool.query<{ position: string }>('select position from event_store.head');
+        await setHead(sealed);
+        return read().finally(() => setHead(rows[0]?.position ?? sealed));
+      };
+      const atHead = { ...log.store, head: () => hidden(() => log.store.head()) };
+      const atPages: typeof log.store = {
+        ...log.store,
+        async *readStored(...range) {
+          const pages = log.store.readStored(...range)[Symbol.asyncIterator]();
+          const first = await hidden(() => pages.next());
+          if (first.done !== true) yield first.value;
+        },
+      };
+      const watches = [atHead, atPages].map(
+        (store) => new SealWatch({ ...options, store, known: new KnownCheckpoints() }),
+      );
+      for (let minute = 0; minute < 5; minute++) {
+        await write(first);
+        for (const watch of watches) await watch.look();
+        nowMs += minutes;
+      }
+      expect(watches.map((watch) => watch.unsealedMs() / minutes)).toEqual([5, 5]);
+      expect(told).toEqual([late, late]);
+    },
+  );
+
   it('tells that it cannot look, and counts a look that does not end', async () => {
     let read: () => Promise<never> = () => Promise.reject(new Error('away'));
     const store = { ...log.store, head: () => read() };

@@ -151,12 +151,15 @@ export interface EventStore<Event extends NewEvent<string, unknown> = VaultEvent
    */
   remembered<Value>(key: string, read: (before: Value | undefined) => Promise<Value>): Promise<Value>;
 
-  /** The log after `after` (exclusive), in order, in bounded memory. Ends at the head at the time of the call. */
+  /**
+   * The log after `after` (exclusive), in order, in bounded memory. Ends at the head at the time of the call.
+   * @throws EventMissingError where positions are dense and an event up to `until` is missing. The events before it were given.
+   */
   readAll(after: Position, options?: ReadAllOptions): AsyncIterable<Recorded<Event>>;
 
   /**
    * As `readAll`, but the events as they were written, in non-empty batches of limited size. The audit log is made from these: the same
-   * event gives the same texts at any time, on any adapter.
+   * event gives the same texts at any time, on any adapter. A missing event is no error here: a verification names each, and reads on.
    */
   readStored(after: Position, options?: ReadAllOptions): AsyncIterable<readonly StoredEvent[]>;
 
@@ -186,6 +189,7 @@ export interface EventStore<Event extends NewEvent<string, unknown> = VaultEvent
    * @throws EventStoreUnavailableError when the connection is lost: subscribe again from the position that you have committed.
    * @throws PositionBeyondHeadError when `after` lies beyond the head: that checkpoint belongs to another log.
    * @throws UnknownEventError at an event that this release does not know.
+   * @throws EventMissingError as `readAll`.
    */
   subscribe(
     after: Position,
@@ -193,7 +197,10 @@ export interface EventStore<Event extends NewEvent<string, unknown> = VaultEvent
     options?: SubscribeOptions,
   ): AsyncIterable<EventBatch<Event>>;
 
-  /** Position of the last durable event; `startPosition` for an empty log. */
+  /**
+   * Position of the last durable event; `startPosition` for an empty log.
+   * @throws PositionBeyondHeadError when this store has seen an event beyond it: the log was set back.
+   */
   head(): Promise<Position>;
 
   /**
@@ -255,6 +262,14 @@ export class PositionBeyondHeadError extends Error {
   readonly code = 'position_beyond_head';
   constructor(after: Position, head: Position) {
     super(`position ${after} lies beyond the head of the log, ${head}`);
+  }
+}
+
+/** Positions are dense, and the log has no event at this one: the event, or the head of the log, was altered. */
+export class EventMissingError extends Error {
+  readonly code = 'event_missing';
+  constructor(position: string) {
+    super(`the log has no event at position ${position}`);
   }
 }
 

@@ -1,5 +1,6 @@
 import {
   comparePositions,
+  EventMissingError,
   startPosition,
   type EventStore,
   type Position,
@@ -31,7 +32,10 @@ export type FillOutcome = 'filled' | 'cancelled' | 'aborted';
 /** Of the events of a batch: as in a page of the log. */
 const mostCharacters = 4 * 1024 * 1024;
 
-/** Applies the log from the successor's position to `until` (inclusive). Waits while the rebuild is paused. */
+/**
+ * Applies the log from the successor's position to `until` (inclusive). Waits while the rebuild is paused.
+ * @throws EventMissingError when the log does not reach `until`, or has a gap before it.
+ */
 export async function fill(options: FillOptions, until: Position): Promise<FillOutcome> {
   const { session, projection, purpose, generation, signal } = options;
   while (!signal.aborted) {
@@ -47,7 +51,7 @@ export async function fill(options: FillOptions, until: Position): Promise<FillO
       await writeUntil(options, writer, until);
     } catch (error) {
       if (isFenced(error)) continue;
-      if (signal.aborted || isPassing(error)) throw error;
+      if (signal.aborted || isPassing(error) || error instanceof EventMissingError) throw error;
       await stop(options);
     }
   }

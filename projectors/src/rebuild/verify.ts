@@ -28,7 +28,7 @@ export interface Verification {
 /**
  * Makes the read model again in temporary tables and compares each with the live one, row by row, at one position. The live one
  * is held only for the last few events, and compared in a snapshot. Undefined when cancelled or aborted.
- * @throws as `rebuildProjection`, and `temporary_tables_refused`.
+ * @throws as `rebuildProjection`, `temporary_tables_refused`, and EventMissingError when its position lies beyond the head of the log.
  */
 export async function verifyProjection(
   projection: Projection,

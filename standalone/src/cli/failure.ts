@@ -28,6 +28,8 @@ const explained = new Set([
   'transfer_refused',
   'checkpoints_file',
   'event_store_unavailable',
+  'event_missing',
+  'position_beyond_head',
 ]);
 
 /** One line, which cannot control the terminal: a message may name what is stored, such as the keys of rows. */

@@ -1,6 +1,6 @@
 import { UnknownEventError } from '@token-vault/contracts';
 import { describe, expect, it } from 'vitest';
-import { startPosition } from '../port.ts';
+import { EventMissingError, startPosition, type Position } from '../port.ts';
 import { collect, newStream, texts, type Fixture } from './fixture.ts';
 import { describeStreams } from './reading-streams.ts';
 import { laterRegistry, noted, notedLater, recorded } from './test-events.ts';
@@ -78,6 +78,16 @@ function describeLog(fixture: Fixture): void {
     expect(texts(await collect(fixture.store.readAll(after, { until })))).toEqual(['a', 'b', 'c']);
     expect(texts(await collect(fixture.store.readAll(until)))).toEqual(['d']);
     expect(await collect(fixture.store.readAll(until, { until: after }))).toEqual([]);
+  });
+
+  it('does not end before the position up to which it reads, where a position counts events', async () => {
+    if (!fixture.store.hasDensePositions) return;
+    const { position } = await fixture.store.append(newStream(), [noted('a')], 'any');
+    const until = String(BigInt(position) + 1n) as Position;
+    await expect(collect(fixture.store.readAll(position, { until }))).rejects.toBeInstanceOf(
+      EventMissingError,
+    );
+    expect(await collect(fixture.store.readAll(until, { until }))).toEqual([]);
   });
 
   it('ends at the head of the time when it began, also when events are appended meanwhile', async () => {

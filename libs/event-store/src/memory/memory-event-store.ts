@@ -9,6 +9,7 @@ import {
 import { withConsistentReads } from '../consistent-reads.ts';
 import { Notifier } from '../notifier.ts';
 import { decodeEvent, decodeEvents } from '../codec.ts';
+import { requireReached } from '../dense-log.ts';
 import {
   comparePositions,
   EventStoreUnavailableError,
@@ -53,14 +54,6 @@ export function createMemoryEventStore(options: MemoryEventStoreOptions): EventS
     if (isClosed) throw new EventStoreUnavailableError('the event store is closed');
   }
 
-  async function* readFrom(
-    events: StoredEvent[],
-    first: number,
-    end: number,
-  ): AsyncGenerator<RecordedEvent, void> {
-    for (let index = first; index < end; index++) yield decodeEvent(registry, events[index] as StoredEvent);
-  }
-
   const adapter: Omit<EventStore, 'consistently' | 'remembered'> = {
     async append(...append) {
       refuseIfClosed();
@@ -71,15 +64,19 @@ export function createMemoryEventStore(options: MemoryEventStoreOptions): EventS
     async *readStream(...read) {
       refuseIfClosed();
       const events = eventsOf(log, ...read);
-      yield* readFrom(events, 0, events.length);
+      yield* readFrom(registry, events, 0, events.length);
     },
     ...storedReads(log, refuseIfClosed),
     async *readAll(after, { until = headOf(log), signal }: ReadAllOptions = {}) {
       refuseIfClosed();
-      for await (const event of readFrom(log.events, indexAfter(log, after), indexAfter(log, until))) {
+      let reached = after;
+      const [first, end] = [indexAfter(log, after), indexAfter(log, until)];
+      for await (const event of readFrom(registry, log.events, first, end)) {
         if (signal?.aborted) return;
         yield event;
+        reached = event.position;
       }
+      if (signal?.aborted !== true) requireReached(reached, until);
     },
     async *subscribe(after, signal, { maxBatch = 1_000 }: SubscribeOptions = {}) {
       refuseIfClosed();
@@ -101,6 +98,15 @@ export function createMemoryEventStore(options: MemoryEventStoreOptions): EventS
   };
   // Reading takes no time here, and a test may still write in between.
   return withConsistentReads(adapter, 0);
+}
+
+async function* readFrom(
+  registry: EventRegistry,
+  events: readonly StoredEvent[],
+  first: number,
+  end: number,
+): AsyncGenerator<RecordedEvent, void> {
+  for (let index = first; index < end; index++) yield decodeEvent(registry, events[index] as StoredEvent);
 }
 
 function eventsOf(log: MemoryEventLog, ...read: Parameters<EventStore['readStream']>): StoredEvent[] {

@@ -4,7 +4,8 @@ import type pg from 'pg';
 import { checkAppend, checkMaxBatch, checkRead, restOf, type StreamRange } from '../append-request.ts';
 import { withConsistentReads } from '../consistent-reads.ts';
 import { untilAborted } from '../notifier.ts';
-import { decodeEvents } from '../codec.ts';
+import { decodeEvents, type DecodedEvents } from '../codec.ts';
+import { decodeFollowing, requireReached } from '../dense-log.ts';
 import {
   EventStoreUnavailableError,
   type EventStore,
@@ -16,12 +17,12 @@ import {
 } from '../port.ts';
 import { createAppendQuery } from './append-statement.ts';
 import { createAppender } from './appender.ts';
+import { Head } from './head.ts';
 import { clientConfig, StoreClient, type ConnectionSettings } from './connection.ts';
 import {
   createStreamStarts,
   maxPosition,
   maxPageEvents,
-  readHead,
   readOutsidePage,
   readStoredLogPage,
   readStoredLogPageBack,
@@ -61,16 +62,29 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
     statementTimeoutMs: options.statementTimeoutMs ?? 10_000,
   };
   const pool = createReadPool(settings, options.maxReadConnections ?? 4);
+  const head = new Head(pool);
   const appender = createAppender(settings, {
     appendQuery: createAppendQuery(options.keyTable),
     onFlush: options.onFlush,
-    onStored: (appends) => sharedTail.offer(appends),
+    onStored: (appends) => {
+      for (const { result } of appends) head.reach(result.position);
+      sharedTail.offer(appends);
+    },
   });
-  const sharedTail = createSharedTail(options, { ...settings, isAppending: () => appender.isAppending() });
+  const sharedTail = createSharedTail(options, {
+    ...settings,
+    isAppending: () => appender.isAppending(),
+    onReached: (position) => head.reach(position),
+  });
   let closing: Promise<void> | undefined;
 
   function refuseIfClosed(): void {
     if (closing) throw new EventStoreUnavailableError('the event store is closed');
+  }
+
+  async function readHead(): Promise<Position> {
+    refuseIfClosed();
+    return head.read();
   }
 
   return withConsistentReads({
@@ -78,7 +92,7 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
       refuseIfClosed();
       return appender.append(checkAppend(registry, append), append[3]?.member);
     },
-    ...createReads({ pool, registry, refuseIfClosed }),
+    ...createReads({ pool, head, registry, refuseIfClosed }),
     async *subscribe(after, signal, { maxBatch = maxPageEvents }: SubscribeOptions = {}) {
       refuseIfClosed();
       checkMaxBatch(maxBatch);
@@ -90,14 +104,8 @@ export function createPostgresEventStore(options: PostgresEventStoreOptions): Ev
         sharedTail.leave(tail);
       }
     },
-    async head() {
-      refuseIfClosed();
-      return readHead(pool);
-    },
-    async end() {
-      refuseIfClosed();
-      return readHead(pool);
-    },
+    head: readHead,
+    end: readHead,
     close() {
       sharedTail.close();
       closing ??= Promise.all([appender.close(), pool.end()]).then(() => undefined);
@@ -119,10 +127,12 @@ type Reads = Pick<
 
 function createReads({
   pool,
+  head,
   registry,
   refuseIfClosed,
 }: {
   readonly pool: pg.Pool;
+  readonly head: Head;
   readonly registry: EventRegistry;
   readonly refuseIfClosed: () => void;
 }): Reads {
@@ -134,23 +144,33 @@ function createReads({
     return eachPage(rangePages(log, readStart, checkRead(...read)));
   }
 
-  async function* logPages(after: Position, { until, signal }: ReadAllOptions = {}) {
+  async function logPages(after: Position, { until, signal }: ReadAllOptions = {}) {
     refuseIfClosed();
-    const end = until ?? (await untilAborted(readHead(pool), signal));
+    const end = until ?? (await untilAborted(head.read(), signal));
     const pageAfter = (page: StoredPage | undefined) =>
       end && readStoredLogPage(pool, { after: page?.end?.position ?? after, until: end });
-    yield* eachPage(pageAfter, signal);
+    return { end, pages: eachPage(pageAfter, signal) };
   }
 
   return {
     hasDensePositions: true,
-    readStream: (...read) => eachEvent(registry, () => streamPages(...read)),
-    readAll: (after, options) => eachEvent(registry, () => logPages(after, options), options?.signal),
+    async *readStream(...read) {
+      for await (const { events } of streamPages(...read)) yield* eachDecoded(decodeEvents(registry, events));
+    },
+    async *readAll(after, options) {
+      const { pages, end } = await logPages(after, options);
+      let reached = after;
+      for await (const page of pages) {
+        yield* eachDecoded(decodeFollowing(registry, reached, page.events), options?.signal);
+        reached = page.end?.position ?? reached;
+      }
+      if (end && options?.signal?.aborted !== true) requireReached(reached, end);
+    },
     async *readStoredStream(...read) {
       for await (const page of streamPages(...read)) yield* page.events;
     },
     async *readStored(after, options) {
-      yield* eachBatch(logPages(after, options));
+      yield* eachBatch((await logPages(after, options)).pages);
     },
     async *readStoredBackwards() {
       refuseIfClosed();
@@ -166,7 +186,7 @@ function createReads({
 
 function createSharedTail(
   options: PostgresEventStoreOptions,
-  settings: ConnectionSettings & Pick<TailOptions, 'isAppending'>,
+  settings: ConnectionSettings & Pick<TailOptions, 'isAppending' | 'onReached'>,
 ): SharedTail {
   return new SharedTail({
     ...settings,
@@ -224,18 +244,13 @@ async function* eachBatch(pages: AsyncIterable<StoredPage>): AsyncGenerator<read
   for await (const { events } of pages) if (events.length > 0) yield events;
 }
 
-/** `pagesOf` is called when the reader asks for the first event, so that a wrong range is an error of the reading. */
-async function* eachEvent(
-  registry: EventRegistry,
-  pagesOf: () => AsyncIterable<StoredPage>,
+function* eachDecoded(
+  { events, failure }: DecodedEvents,
   signal?: AbortSignal,
-): AsyncGenerator<RecordedEvent, void> {
-  for await (const page of pagesOf()) {
-    const { events, failure } = decodeEvents(registry, page.events);
-    for (const event of events) {
-      if (signal?.aborted) return;
-      yield event;
-    }
-    if (failure) throw failure;
+): Generator<RecordedEvent, void> {
+  for (const event of events) {
+    if (signal?.aborted) return;
+    yield event;
   }
+  if (failure) throw failure;
 }

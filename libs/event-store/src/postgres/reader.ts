@@ -2,7 +2,8 @@ import { createBatcher } from '@token-vault/batching';
 import type { EventRegistry } from '@token-vault/contracts';
 import type pg from 'pg';
 import type { StreamRange } from '../append-request.ts';
-import { decodeEvents, type DecodedEvents } from '../codec.ts';
+import type { DecodedEvents } from '../codec.ts';
+import { decodeFollowing } from '../dense-log.ts';
 import { comparePositions, startPosition, type Position, type StoredEvent } from '../port.ts';
 import { asUnavailable, textValues } from './connection.ts';
 
@@ -27,11 +28,6 @@ export interface StoredPage {
 
 /** A stretch whose events have the current version. */
 export type Page = Omit<StoredPage, 'events'> & DecodedEvents;
-
-const decodePage = (registry: EventRegistry, page: StoredPage): Page => ({
-  ...page,
-  ...decodeEvents(registry, page.events),
-});
 
 type EventRow = [
   position: string,
@@ -154,13 +150,14 @@ export function readOutsidePage(
   return readPage(database, outsidePages[side], [first, maxPosition, maxPageEvents]);
 }
 
-/** As `readStoredLogPage`, decoded. */
+/** As `readStoredLogPage`, decoded up to the first event that is missing or cannot be read. */
 export async function readLogPage(
   database: Queryable,
   registry: EventRegistry,
   range: LogRange,
 ): Promise<Page> {
-  return decodePage(registry, await readStoredLogPage(database, range));
+  const page = await readStoredLogPage(database, range);
+  return { ...page, ...decodeFollowing(registry, range.after, page.events) };
 }
 
 /** The last position that a process has seen in the log: the head is not below it. */

@@ -26,6 +26,8 @@ export interface TailOptions extends ConnectionSettings {
   readonly pollMs: number;
   /** Whether appends of this process are under way. */
   readonly isAppending: () => boolean;
+  /** Called with the position of the newest event that was seen. */
+  readonly onReached: (position: Position) => void;
 }
 
 /** A notification may arrive before the answer to its append. So the tail waits this time for `offer` before it reads the log. */
@@ -165,6 +167,7 @@ export class Tail {
 
   #addRecent(page: Pick<Page, 'bytes' | 'events' | 'failure'>, end: Position): void {
     this.#head = end;
+    this.#options.onReached(end);
     if (page.failure) {
       // Subscribers read the log themselves: they get the events before the unreadable one, then the error.
       this.#drop(this.#events.length, end);
