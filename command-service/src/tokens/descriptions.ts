@@ -39,9 +39,12 @@ export function setWithoutSightAtFirst(context: RequestContext): Pick<Described,
 const seesData = ({ transform, targetTransform }: PatchAttempt): boolean =>
   transform === 'reveal' && targetTransform === 'reveal';
 
-/** Whether the caller brings the token, with other data, from where it sees the data to where it does not. Its descriptions may be from there. */
-const bringsOut = ({ transform, targetTransform }: PatchAttempt): boolean =>
-  transform === 'reveal' && targetTransform !== 'reveal';
+/**
+ * Whether the caller moves the token, with other data, and does not see the data on both sides. Descriptions from where it was may be of a caller
+ * that saw the data only there.
+ */
+const movesWithoutSight = (attempt: PatchAttempt): boolean =>
+  !seesData(attempt) && !isDeepStrictEqual(attempt.target, attempt.details.content.containers);
 
 /** Whether the patch replaces the whole field. An object of a mask is merged into the stored one. */
 function isSaidWhole(field: Field, { patch }: PatchAttempt): boolean {
@@ -97,7 +100,7 @@ function isChanged(field: Field, { details: { content }, patch }: PatchAttempt):
 
 /**
  * Whether tokens of equal data are looked for after the patch. The flag makes the fingerprint, and so may the setting of the tenant when there is no flag. So
- * a flag that a caller changed without sight is named with the fingerprint's expression, and is off after other data of another caller.
+ * a flag that a caller changed without sight is named with the fingerprint's expression, and is off after other data, or another expression, of another caller.
  */
 export function deduplicationAfter({
   details: { content },
@@ -105,7 +108,8 @@ export function deduplicationAfter({
   context,
 }: PatchAttempt): boolean | undefined {
   const setBy = content.set_without_sight?.fingerprint_expression;
-  const isEnded = patch.data !== undefined && setBy !== undefined && setBy !== setterOf(context);
+  const isSaid = patch.data !== undefined || patch.fingerprint_expression !== undefined;
+  const isEnded = isSaid && setBy !== undefined && setBy !== setterOf(context);
   return replace(isEnded ? false : content.deduplicate_token, patch.deduplicate_token);
 }
 
@@ -136,7 +140,7 @@ function setterAfter(
   { isSet, before }: { readonly isSet: boolean; readonly before: string | undefined },
 ): string | undefined {
   const { patch, context } = attempt;
-  if (!seesData(attempt)) return isSet || bringsOut(attempt) ? setterOf(context) : before;
+  if (!seesData(attempt)) return isSet || movesWithoutSight(attempt) ? setterOf(context) : before;
   const isWhole = isSaidWhole(field, attempt);
   return isWhole && (isSet || patch.data !== undefined) ? undefined : before;
 }

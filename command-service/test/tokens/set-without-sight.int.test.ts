@@ -170,6 +170,22 @@ describe('a caller that sees the data of tokens in a container of its own only',
   });
 });
 
+it('a mask from where its setter sees the data ends although another caller without sight carried the token out', async () => {
+  const own = '/own/';
+  const setter = {
+    ...blind('setter'),
+    rules: [
+      { priority: 1, container: own, transform: 'reveal' as const, permissions: ['token:update' as const] },
+    ],
+  };
+  await vault.create({ type: 'card', id: 'tok', data: { number: card }, containers: ['/pci/high/'] });
+  await vault.update('tok', { data: theirs, containers: [own] }, { as: setter });
+  await vault.update('tok', { mask: shows.mask }, { as: setter });
+  await vault.update('tok', { data: theirs, containers: ['/pci/high/'] }, { as: blind('carrier') });
+  await vault.update('tok', { data: { number: card } });
+  expect((await of()).mask).toMatchObject(defaultMask);
+});
+
 describe('the flag that looks for tokens of equal data', () => {
   const flag = { deduplicate_token: true };
   const flagged = async () => (await vault.stored('tok'))?.content;
@@ -191,6 +207,16 @@ describe('the flag that looks for tokens of equal data', () => {
     await vault.update('tok', { data: { number: card }, fingerprint_expression: expression });
     expect(await flagged()).toMatchObject({ fingerprint_expression: expression, deduplicate_token: false });
   });
+
+  it.each([null, shows.fingerprint_expression])(
+    'ends when another caller says the expression alone: %s',
+    async (said) => {
+      await vault.update('tok', { data: theirs, ...flag }, { as: blind() });
+      await vault.update('tok', { fingerprint_expression: said });
+      expect(await flagged()).toMatchObject({ deduplicate_token: false });
+      expect((await flagged())?.fingerprint_expression).toBe(said ?? undefined);
+    },
+  );
 
   it('that a caller without sight left to the setting of the tenant is off afterwards', async () => {
     await vault.update('tok', { deduplicate_token: false });
