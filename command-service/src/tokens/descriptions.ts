@@ -99,24 +99,25 @@ function isChanged(field: Field, { details: { content }, patch }: PatchAttempt):
 }
 
 /**
- * Whether tokens of equal data are looked for after the patch. The flag makes the fingerprint, and so may the setting of the tenant when there is no flag. So
- * a flag that a caller changed without sight is named with the fingerprint's expression, and is off after other data, or another expression, of another caller.
+ * The stored flag to which the patch is applied. The flag makes the fingerprint, and so may the setting of the tenant when there is no flag. So
+ * a flag that a caller changed without sight is named with the fingerprint's expression, and is off after other data, or another expression, of
+ * another caller.
  */
-export function deduplicationAfter({
-  details: { content },
-  patch,
-  context,
-}: PatchAttempt): boolean | undefined {
+function flagBefore({ details: { content }, patch, context }: PatchAttempt): boolean | undefined {
   const setBy = content.set_without_sight?.fingerprint_expression;
   const isSaid = patch.data !== undefined || patch.fingerprint_expression !== undefined;
   const isEnded = isSaid && setBy !== undefined && setBy !== setterOf(context);
-  return replace(isEnded ? false : content.deduplicate_token, patch.deduplicate_token);
+  return isEnded ? false : content.deduplicate_token;
 }
 
+/** Whether tokens of equal data are looked for after the patch. Undefined: the setting of the tenant decides. */
+export const deduplicationAfter = (attempt: PatchAttempt): boolean | undefined =>
+  replace(flagBefore(attempt), attempt.patch.deduplicate_token);
+
 /** The patch takes the flag on, or leaves the decision to the setting of the tenant. */
-function looksForMore({ details: { content }, patch }: PatchAttempt): boolean {
-  const after = replace(content.deduplicate_token, patch.deduplicate_token);
-  return after !== false && after !== content.deduplicate_token;
+function looksForMore(attempt: PatchAttempt): boolean {
+  const after = deduplicationAfter(attempt);
+  return after !== false && after !== flagBefore(attempt);
 }
 
 /** Whether the patch sets the field to another value. */

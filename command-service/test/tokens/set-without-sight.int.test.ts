@@ -218,6 +218,15 @@ describe('the flag that looks for tokens of equal data', () => {
     },
   );
 
+  it('of a second caller without sight, who repeats it, ends as well', async () => {
+    await vault.update('tok', { data: theirs, ...flag }, { as: blind() });
+    await vault.update('tok', { data: theirs, ...flag }, { as: blind('other') });
+    expect(await flagged()).toMatchObject(flag);
+    await vault.update('tok', { data: { number: card } });
+    expect(await flagged()).toMatchObject({ deduplicate_token: false });
+    expect(await flagged()).not.toHaveProperty('fingerprint');
+  });
+
   it('that a caller without sight left to the setting of the tenant is off afterwards', async () => {
     await vault.update('tok', { deduplicate_token: false });
     const left = { deduplicate_token: null };
