@@ -1,5 +1,5 @@
 import { holderOf } from '@token-vault/access';
-import { ApplicationRests, FairPlaces, type Holder, type WaitingForPlace } from '@token-vault/batching';
+import { ApplicationRests, FairPlaces, type Holder } from '@token-vault/batching';
 import { UnavailableError } from '@token-vault/contracts';
 import { inFlight, requestTurns } from '@token-vault/http';
 import type { RequestContext } from '@token-vault/operations';
@@ -104,11 +104,6 @@ export function createFairReads(pool: Pool, options: FairReadOptions = {}): Fair
     refuse: tooMany,
   });
 
-  async function begin(waiting: WaitingForPlace): Promise<void> {
-    const timer = setTimeout(() => waiting.giveUp(tooMany()), waitMs);
-    await waiting.begun.finally(() => clearTimeout(timer));
-  }
-
   function leave(holder: Holder, tookMs: number): void {
     if (tookMs > longMs && !isAlone(holder.tenantId)) slow.rest(holder, tookMs);
     else slow.endUnlessResting(holder);
@@ -137,7 +132,7 @@ export function createFairReads(pool: Pool, options: FairReadOptions = {}): Fair
         const holder = holderOf(principal);
         const waiting = fair.enter(holder.tenantId, holder.applicationId);
         if (!waiting) return run<Row>(holder, statement, false);
-        const reading = begin(waiting).then(() => run<Row>(holder, statement, true));
+        const reading = waiting.begunWithin(waitMs).then(() => run<Row>(holder, statement, true));
         // The edge may refuse the wait. Then the statement returns its place all the same, and its error has no reader.
         reading.catch(() => undefined);
         return outOfTurn(() => reading);

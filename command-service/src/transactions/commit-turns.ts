@@ -1,5 +1,5 @@
 import { holderOf } from '@token-vault/access';
-import { FairPlaces, type Holder } from '@token-vault/batching';
+import { FairPlaces } from '@token-vault/batching';
 import { UnavailableError, type ReadModelName } from '@token-vault/contracts';
 import type { Position } from '@token-vault/event-store';
 import type { RequestContext } from '@token-vault/operations';
@@ -64,7 +64,7 @@ export class CommitTurns {
     };
     try {
       await context.outOfTurn(async () => {
-        await this.#enter(holder);
+        await this.#turns.enter(holder.tenantId, holder.applicationId)?.begunWithin(waitMs);
         hasTurn = true;
       });
       const position = await commit((await context.renewed()) ?? context);
@@ -74,13 +74,6 @@ export class CommitTurns {
       leave();
       throw error;
     }
-  }
-
-  async #enter({ tenantId, applicationId }: Holder): Promise<void> {
-    const waiting = this.#turns.enter(tenantId, applicationId);
-    if (!waiting) return;
-    const timer = setTimeout(() => waiting.giveUp(tooMany()), waitMs);
-    await waiting.begun.finally(() => clearTimeout(timer));
   }
 
   /** Each read model is awaited for itself: one that has failed or is paused does not end the wait for the others. */

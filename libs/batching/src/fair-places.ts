@@ -21,6 +21,8 @@ export interface FairPlacesOptions {
 export interface WaitingForPlace {
   /** Resolves when the caller has its place; rejects when the caller gives up before. */
   readonly begun: Promise<void>;
+  /** As `begun`, but the caller gives up after this time, with the error of `refuse`. */
+  begunWithin(ms: number): Promise<void>;
   /** Does nothing once the caller has its place. */
   giveUp(error: Error): void;
 }
@@ -65,10 +67,15 @@ export class FairPlaces {
     };
     this.#waiting.push(holder, start);
     this.startWaiting();
+    const giveUp = (error: Error): void => {
+      if (this.#waiting.remove(holder, start)) reject(error);
+    };
     return {
       begun: promise,
-      giveUp: (error) => {
-        if (this.#waiting.remove(holder, start)) reject(error);
+      giveUp,
+      begunWithin: (ms) => {
+        const timer = setTimeout(() => giveUp(refuse()), ms);
+        return promise.finally(() => clearTimeout(timer));
       },
     };
   }

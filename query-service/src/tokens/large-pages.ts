@@ -40,14 +40,11 @@ export function createLargePages({ waitMs = defaultWaitMs }: { readonly waitMs?:
     async run({ principal, outOfTurn }, work) {
       const { tenantId, applicationId } = holderOf(principal);
       const waiting = fair.enter(tenantId, applicationId);
-      const begun = waiting?.begun ?? Promise.resolve();
-      const timer = setTimeout(() => waiting?.giveUp(tooMany()), waitMs);
+      const begun = waiting?.begunWithin(waitMs) ?? Promise.resolve();
       try {
         if (waiting) await outOfTurn(() => begun);
-        clearTimeout(timer);
         return await work();
       } finally {
-        clearTimeout(timer);
         // The edge may have refused the wait.
         waiting?.giveUp(tooMany());
         begun.then(
