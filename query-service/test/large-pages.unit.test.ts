@@ -7,6 +7,8 @@ const requestOf = (tenantId: string, applicationId = 'one') => ({
   outOfTurn: <Result>(wait: () => Promise<Result>) => wait(),
 });
 
+const large = [{ large_bytes: 500_000 }];
+
 /** Pages that are worked on until `end` is called. */
 function startPages(waitMs?: number) {
   const pages = createLargePages(waitMs === undefined ? {} : { waitMs });
@@ -27,7 +29,7 @@ describe('pages with large tokens', () => {
   it('are worked on six at a time, three of a tenant and two of an application', async () => {
     const { pages, state, work, end } = startPages();
     const run = (...of: Parameters<typeof requestOf>) =>
-      Array.from({ length: 30 }, () => pages.run(requestOf(...of), work));
+      Array.from({ length: 30 }, () => pages.run(requestOf(...of), large, work));
     const all = run('a');
     await untilBegun();
     expect(state.now).toBe(2);
@@ -42,26 +44,40 @@ describe('pages with large tokens', () => {
     expect(state).toEqual({ now: 0, most: 6 });
   });
 
-  it('wait for a limited time, and a page after them is worked on', async () => {
-    const { pages, work, end } = startPages(1);
-    const running = [pages.run(requestOf('a'), work), pages.run(requestOf('a'), work)];
-    await expect(pages.run(requestOf('a'), work)).rejects.toMatchObject({ code: 'unavailable' });
+  it('hold up no page that is as small as one of a hundred small tokens', async () => {
+    const { pages, state, work, end } = startPages();
+    const running = Array.from({ length: 3 }, () => pages.run(requestOf('a'), large, work));
+    const small = [...Array.from({ length: 99 }, () => ({})), { large_bytes: 4_097 }];
+    const late = [{ large_bytes: 300_000 }, { large_bytes: 110_000 }];
+    const begun = pages.run(requestOf('a'), small.slice(1), () => Promise.resolve('worked on'));
+    await expect(begun).resolves.toBe('worked on');
+    running.push(pages.run(requestOf('a'), small, work), pages.run(requestOf('a'), late, work));
+    await untilBegun();
+    expect(state.now).toBe(2);
     end();
     await Promise.all(running);
-    expect(await pages.run(requestOf('a'), () => Promise.resolve('worked on'))).toBe('worked on');
+  });
+
+  it('wait for a limited time, and a page after them is worked on', async () => {
+    const { pages, work, end } = startPages(1);
+    const running = [pages.run(requestOf('a'), large, work), pages.run(requestOf('a'), large, work)];
+    await expect(pages.run(requestOf('a'), large, work)).rejects.toMatchObject({ code: 'unavailable' });
+    end();
+    await Promise.all(running);
+    expect(await pages.run(requestOf('a'), large, () => Promise.resolve('worked on'))).toBe('worked on');
   });
 
   it('return their place when the edge refuses the wait, or the work fails', async () => {
     const { pages, work, end } = startPages();
-    const running = [pages.run(requestOf('a'), work), pages.run(requestOf('a'), work)];
-    const refused = { ...requestOf('a'), outOfTurn: () => Promise.reject(new Error('refused')) };
-    await expect(pages.run(refused, work)).rejects.toThrow('refused');
+    const running = [pages.run(requestOf('a'), large, work), pages.run(requestOf('a'), large, work)];
+    const refused = { ...requestOf('a'), large, outOfTurn: () => Promise.reject(new Error('refused')) };
+    await expect(pages.run(refused, large, work)).rejects.toThrow('refused');
     end();
     await Promise.all(running);
     const failing = Array.from({ length: 5 }, () =>
-      pages.run(requestOf('a'), () => Promise.reject(new Error('failed'))),
+      pages.run(requestOf('a'), large, () => Promise.reject(new Error('failed'))),
     );
     for (const each of failing) await expect(each).rejects.toThrow('failed');
-    expect(await pages.run(requestOf('a'), () => Promise.resolve('worked on'))).toBe('worked on');
+    expect(await pages.run(requestOf('a'), large, () => Promise.resolve('worked on'))).toBe('worked on');
   });
 });

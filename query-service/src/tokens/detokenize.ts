@@ -149,7 +149,7 @@ class Detokenization implements PendingAnswer {
       const whole = await readTokensByIds(pool, context.principal.tenant.id, large);
       return whole.filter((row) => !isExpired(row, context.now));
     };
-    await largePages.run(context, async () => {
+    await largePages.run(context, rows, async () => {
       for (const part of partsOf(rows)) await this.#openRows(await wholeRowsOf(part, read), context, isLast);
     });
   }

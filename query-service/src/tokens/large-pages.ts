@@ -2,6 +2,7 @@ import { holderOf } from '@token-vault/access';
 import { FairPlaces } from '@token-vault/batching';
 import { UnavailableError } from '@token-vault/contracts';
 import type { RequestContext } from '@token-vault/operations';
+import { isLargePage, type RowSize } from './large-rows.ts';
 
 /** The pages with large tokens that are worked on at a time. Each holds a part of its rows, what is opened of them, and what it shows: some 30 MB at most. */
 const places = 6;
@@ -20,10 +21,15 @@ type WaitingRequest = Pick<RequestContext, 'principal' | 'outOfTurn'>;
 
 export interface LargePages {
   /**
-   * Runs `work` on large rows of a page when it is the turn of the application. A request that waits holds no place at the edge.
+   * Runs `work` on the rows of a page. Where the page is large, that is when it is the turn of the application. A request that waits holds no
+   * place at the edge.
    * @throws UnavailableError when it waits for too long, and any error of `work`
    */
-  run<Result>(request: WaitingRequest, work: () => Promise<Result>): Promise<Result>;
+  run<Result>(
+    request: WaitingRequest,
+    rows: readonly RowSize[],
+    work: () => Promise<Result>,
+  ): Promise<Result>;
 }
 
 /** What others have stored decides how large a page is, so the memory of all such pages is bounded. */
@@ -37,7 +43,8 @@ export function createLargePages({ waitMs = defaultWaitMs }: { readonly waitMs?:
     refuse: tooMany,
   });
   return {
-    async run({ principal, outOfTurn }, work) {
+    async run({ principal, outOfTurn }, rows, work) {
+      if (!isLargePage(rows)) return work();
       const { tenantId, applicationId } = holderOf(principal);
       const waiting = fair.enter(tenantId, applicationId);
       const begun = waiting?.begunWithin(waitMs) ?? Promise.resolve();

@@ -33,12 +33,26 @@ export const foundColumns: readonly string[] = [
   `case when ${bytesOfRow} > ${largeRowBytes} then ${bytesOfRow} end as large_bytes`,
 ];
 
+/** What is known of the size of a row. Small rows have none. */
+export interface RowSize {
+  readonly large_bytes?: number | null;
+}
+
+const bytesOf = (row: RowSize): number => row.large_bytes ?? largeRowBytes;
+
+/** A hundred rows of the largest small size: a page of at most so many bytes is read as one of small rows is. */
+const smallPageBytes = 100 * largeRowBytes;
+
+/** Whether the rows of a page have, once they are whole, more bytes together than a page of small rows may have. */
+export const isLargePage = (rows: readonly RowSize[]): boolean =>
+  rows.reduce((sum, row) => sum + bytesOf(row), 0) > smallPageBytes;
+
 /** Divides rows into parts, in their order, by the size that they have when they are whole. */
 export function* partsOf(rows: readonly FoundRow[]): Generator<readonly FoundRow[]> {
   let part: FoundRow[] = [];
   let size = 0;
   for (const row of rows) {
-    const added = isWhole(row) ? largeRowBytes : row.large_bytes;
+    const added = bytesOf(row);
     if (part.length > 0 && size + added > partBytes) {
       yield part;
       part = [];

@@ -57,7 +57,7 @@ export class ShownPage implements PendingAnswer {
     const scope = scopeOf(context, this.#permission);
     const read = (ids: readonly string[]) =>
       this.#found ? readAmong(pool, scope, this.#found.condition, ids) : Promise.resolve([]);
-    return largePages.run(context, async () => {
+    return largePages.run(context, rows, async () => {
       let ms = 0;
       try {
         for (const part of partsOf(rows)) {
