@@ -90,7 +90,9 @@ describe('expressions over hidden data that give no value', () => {
     expect(wrong.map(({ status }) => status)).toEqual([miss, miss, 429]);
     if (miss === 400)
       expect(Object.values(wrong[0]?.body.errors ?? {})).toEqual([['An expression gives no value.']]);
-    expect((await ask('hid.*')).status).toBe(429);
+    const refused = await ask('hid.*');
+    expect(refused.status).toBe(429);
+    expect(Number(refused.headers.get('Retry-After'))).toBeGreaterThan(0);
   });
 
   it.each(Object.keys(asks))(

@@ -68,14 +68,17 @@ const withoutRootKey: Problem = {
   detail: 'The vault cannot use its root key now. Nothing was shown; try again.',
 };
 
-/** The same request may succeed in a moment. */
-const passesSoon = ({ status, code }: DomainError): boolean =>
-  status === 503 || code === 'idempotency_in_flight';
+/** The windows of all limits. The stored failure of a run does not tell when its window ends. */
+const limitWindowSeconds = 60;
 
-const limitOf = ({ retryAfterSeconds, endsConnection }: RateLimitedError) => ({
-  retryAfterSeconds,
-  endsConnection,
-});
+/** Whether, and when, the same request may succeed. */
+function retryOf(error: DomainError): Pick<Problem, 'retryAfterSeconds' | 'endsConnection'> {
+  const { status, code } = error;
+  if (error instanceof RateLimitedError)
+    return { retryAfterSeconds: error.retryAfterSeconds, endsConnection: error.endsConnection };
+  if (code === 'rate_limited') return { retryAfterSeconds: limitWindowSeconds };
+  return status === 503 || code === 'idempotency_in_flight' ? { retryAfterSeconds: 1 } : {};
+}
 
 /** Undefined unless a part that the vault needs cannot be used now. */
 function outageOf(error: Error): Problem | undefined {
@@ -95,8 +98,7 @@ export function toProblem(error: unknown): Problem {
       code: error.code,
       detail: error.message,
       ...(error.errors ? { errors: error.errors } : {}),
-      ...(passesSoon(error) ? { retryAfterSeconds: 1 } : {}),
-      ...(error instanceof RateLimitedError ? limitOf(error) : {}),
+      ...retryOf(error),
     };
   }
   // The tenant was deleted during the request: for the caller, the key is no longer valid.
