@@ -1,5 +1,6 @@
 import {
   DomainError,
+  maxCustomHeaderBytes,
   OutcomeUnknownError,
   UnauthenticatedError,
   UnavailableError,
@@ -30,6 +31,8 @@ import { UpstreamFrozenError, type Upstream, type Upstreams } from './upstreams.
 
 /** Longer than the longest synchronous invocation. */
 const answerTimeoutMs = 240_000;
+/** The headers that reactor code may set, and those of the vault. Node reads 16 KiB by default. */
+const maxHeaderSize = maxCustomHeaderBytes + 4 * 1024;
 const safeMethods = new Set(['GET', 'HEAD']);
 /** RFC 9110 7.6.1: headers of one connection only. Length and framing are made again. */
 const hopByHop = new Set([
@@ -132,7 +135,8 @@ function forward(
   return new Promise((resolve, reject) => {
     const { method = 'GET' } = request;
     let isConnected = false;
-    const sent = requestOf({ host, port, agent, method, path, headers, setHost: false }, (answer) => {
+    const options = { host, port, agent, method, path, headers, setHost: false, maxHeaderSize };
+    const sent = requestOf(options, (answer) => {
       // Another server that a raw request is for could send this header, too.
       if (!isRaw && answer.headers[notBegunHeader.toLowerCase()] !== undefined) {
         answer.resume();

@@ -36,6 +36,21 @@ describe('an answer', () => {
     expect((await ending(200)).headers.connection).toBe('keep-alive');
   });
 
+  it('may have the 16 KB of headers that reactor code may set, beside those of the vault', async () => {
+    const set = { 'X-Link': 'a'.repeat(16_376), 'SVC-TRACE-ID': 'a-trace', 'RateLimit-Policy': 'a-policy' };
+    query.behaviour = (_request, respond) => respond(404, 'chosen', set);
+    const sent = requestOf({
+      host: '127.0.0.1',
+      port: gateway.port,
+      path: '/tokens',
+      headers: { 'SVC-API-KEY': 'key' },
+      maxHeaderSize: 32 * 1024,
+    }).end();
+    const [response] = (await once(sent, 'response')) as [IncomingMessage];
+    expect([response.statusCode, response.headers['x-link']?.length]).toEqual([404, 16_376]);
+    expect(await text(response)).toBe('chosen');
+  });
+
   it('is aborted at the service when the client disconnects', async () => {
     const begun = Promise.withResolvers<Socket>();
     query.behaviour = ({ socket }) => {
