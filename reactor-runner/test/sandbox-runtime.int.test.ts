@@ -120,13 +120,27 @@ describe('an error of a reactor', () => {
     });
   });
 
-  it('that sets more than 16 KB of headers is refused with that reason', async () => {
-    const headers =
-      '{ headers: Object.fromEntries(Array.from({ length: 20 }, (_, i) => ["X-" + i, "v".repeat(1000)])), status: 200 }';
-    expect(problem(await thrown('CustomHttpResponseError', headers))).toMatchObject({
+  it.each([
+    [
+      'many headers',
+      "Object.fromEntries(Array.from({ length: 20 }, (_, i) => ['X-' + i, 'v'.repeat(1000)]))",
+    ],
+    ['one header', "{ 'X-Link': 'v'.repeat(16377) }"],
+  ])('that sets more than 16 KB of headers by %s is refused with that reason', async (_how, headers) => {
+    expect(
+      problem(await thrown('CustomHttpResponseError', `{ status: 200, headers: ${headers} }`)),
+    ).toMatchObject({
       status: 500,
       errors: { error: ['CustomHttpResponseError may set at most 16 KB of headers'] },
     });
+  });
+
+  it('that sets one header of nearly 16 KB keeps it', async () => {
+    const outcome = await thrown(
+      'CustomHttpResponseError',
+      "{ status: 200, headers: { 'X-Link': 'v'.repeat(16374) } }",
+    );
+    expect(problem(outcome)).toMatchObject({ custom: { headers: { 'X-Link': 'v'.repeat(16_374) } } });
   });
 
   it.each([0, 101, 199, 600, 200.5, NaN])('cannot choose the status %s', async (status) => {
