@@ -83,10 +83,13 @@ async function identify(call: OperationCall, callers: HttpCallers): Promise<Iden
   return result ?? { kind: 'unknown' };
 }
 
-/** Preferences of RFC 7240. Their names and values ignore case. */
-function prefers(request: Request, preference: string): boolean {
-  const given = header(request, 'prefer')?.toLowerCase().split(/[,;]/) ?? [];
-  return given.some((each) => each.replaceAll(/[\s"]/g, '') === preference);
+/** Whether a preference has this value. The first one of the name counts, without its parameters (RFC 7240, 2). Case does not. */
+function prefers(request: Request, name: string, value = ''): boolean {
+  const given = header(request, 'prefer')?.toLowerCase().split(',') ?? [];
+  const first = given
+    .map((each) => each.replace(/;.*/s, '').replaceAll(/[\s"]/g, '').split('='))
+    .find((each) => each[0] === name);
+  return first !== undefined && (first[1] ?? '') === value;
 }
 
 const queryOf = (url: string): string => {
@@ -132,7 +135,7 @@ function nameInvocation(response: Response, invocationId: string): void {
 
 function toOperationRequest(call: OperationCall, callers: HttpCallers, turn: Turn): OperationRequest {
   const { request, response, traceId } = call;
-  const isLenient = prefers(request, 'handling=lenient');
+  const isLenient = prefers(request, 'handling', 'lenient');
   if (isLenient) response.setHeader('Preference-Applied', 'handling=lenient');
   const operation: Operation = operations[call.id];
   const { rateLimits: _counted, ...uncounted } = callers;

@@ -168,6 +168,15 @@ describe('an unknown field', () => {
     expect((await send('GET', '/tokens')).headers).not.toHaveProperty('preference-applied');
   });
 
+  it.each(['handling=strict, handling=lenient', 'wait=5; handling=lenient'])(
+    'is refused when lenient handling is no first preference of its name, or a parameter: %s',
+    async (preference) => {
+      const reply = await send('POST', '/tokens', { ...card, expireAt: 1 }, { Prefer: preference });
+      expect(reply.status).toBe(400);
+      expect(reply.headers).not.toHaveProperty('preference-applied');
+    },
+  );
+
   it('is ignored without the preference too, where the setting says so, but never selects everything', async () => {
     await app.stop();
     app = await start(true);
