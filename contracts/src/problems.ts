@@ -98,7 +98,12 @@ export function itemErrorOf({ code, message: detail, errors }: DomainError): {
   errors?: Record<string, string[]>;
 } {
   const listed = errors && Object.fromEntries(Object.entries(errors).map(([name, all]) => [name, [...all]]));
-  return { type: problemName(code), title: problems[code].title, detail, ...(listed && { errors: listed }) };
+  return {
+    type: problemTypeOf(code),
+    title: problems[code].title,
+    detail,
+    ...(listed && { errors: listed }),
+  };
 }
 
 /** A limit of the errors in an answer. A request of 1 MiB may have a hundred thousand faults. */
@@ -204,10 +209,10 @@ export class OutcomeUnknownError extends DomainError {
   }
 }
 
-/** The last part of a problem's `type`: `urn:token-vault:problem:<name>`. */
-export function problemName(code: ProblemCode): string {
+/** The `type` of a problem: `urn:token-vault:problem:<name>`. */
+export function problemTypeOf(code: ProblemCode): string {
   const { type }: { readonly title: string; readonly type?: string } = problems[code];
-  return type ?? code.replaceAll('_', '-');
+  return `urn:token-vault:problem:${type ?? code.replaceAll('_', '-')}`;
 }
 
 /** 503: nothing was done; the client may try again later. */

@@ -2,8 +2,8 @@ import {
   DomainError,
   UnauthenticatedError,
   UnknownEventError,
-  problemName,
   problems,
+  problemTypeOf,
   type FieldErrors,
   type ProblemCode,
   type ProblemDetails,
@@ -125,7 +125,7 @@ export function toProblem(error: unknown): Problem {
 
 export function problemDetails(problem: Problem, instance: string, traceId: string): ProblemDetails {
   return {
-    type: `urn:token-vault:problem:${problemName(problem.code)}`,
+    type: problemTypeOf(problem.code),
     title: problems[problem.code].title,
     status: problem.status,
     detail: problem.detail,

@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import type { Handlers } from '@token-vault/operations';
-import { DomainError } from '@token-vault/contracts';
+import { DomainError, itemErrorOf } from '@token-vault/contracts';
 import { RootKeyUnavailableError, RootKeyUnusableError } from '@token-vault/crypto';
 import { EventStoreUnavailableError } from '@token-vault/event-store';
 import { goodKey } from './tiny-app.ts';
@@ -26,6 +26,14 @@ describe('an error', () => {
     expect(line).toMatchObject({ error_code: '23505', operation: 'getToken', status: 500 });
     expect(line?.trace_id).toBe(reply.headers['svc-trace-id']);
     expect(JSON.stringify(edge.app.lines) + reply.text).not.toContain('4111');
+  });
+
+  it.each([
+    new DomainError('not_found', 'Token was not found.'),
+    new DomainError('validation_failed', 'see errors', { errors: { 'data.number': ['is required'] } }),
+  ])('of an item of a request for many tokens is that of the request for it alone: $code', async (error) => {
+    await start({ handlers: failing(error) });
+    expect((await edge.app.send('/tokens/abc')).body).toMatchObject(itemErrorOf(error));
   });
 
   it.each([
