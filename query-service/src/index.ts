@@ -20,6 +20,7 @@ import { createTenantHandlers } from './tenants/routes.ts';
 import { createDetokenize } from './tokens/detokenize.ts';
 import { createLargePages } from './tokens/large-pages.ts';
 import { createTokenHandlers } from './tokens/routes.ts';
+import { createSingleReads } from './tokens/single-reads.ts';
 
 export type { VaultState } from './console/vault-state.ts';
 export type { WaitForProjections } from './logs/routes.ts';
@@ -48,8 +49,13 @@ export interface QueryDependencies {
 
 /** The handlers of the operations that read. The audit record of a read is durable before the answer leaves. */
 export function createQueryHandlers(dependencies: QueryDependencies): HandlersOf<'query'> {
-  const reads = createFairReads(dependencies.pool);
-  const parts = { ...dependencies, reads, largePages: createLargePages() };
+  const { pool, keyRing } = dependencies;
+  const parts = {
+    ...dependencies,
+    reads: createFairReads(pool),
+    largePages: createLargePages(),
+    singleReads: createSingleReads(pool, keyRing),
+  };
   return {
     ...createTokenHandlers({ missLimit: createMissLimit(), ...parts }),
     ...createDetokenize(parts),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createLargePages } from '../src/tokens/large-pages.ts';
+import { createLargePages, createLargeTokens } from '../src/tokens/large-pages.ts';
 import { principalOf } from './principals.ts';
 
 const requestOf = (tenantId: string, applicationId = 'one') => ({
@@ -79,5 +79,36 @@ describe('pages with large tokens', () => {
     );
     for (const each of failing) await expect(each).rejects.toThrow('failed');
     expect(await pages.run(requestOf('a'), large, () => Promise.resolve('worked on'))).toBe('worked on');
+  });
+});
+
+describe('single reads of large tokens', () => {
+  it('wait when the token has more than 64 KiB, as many as lists do', async () => {
+    const pages = createLargeTokens();
+    const { state, work, end } = startPages();
+    const read = (bytes: number) => pages.run(requestOf('a'), [{ large_bytes: bytes }], work);
+    const running = [read(65_536), read(65_537), read(300_000), read(65_537), read(65_536)];
+    await untilBegun();
+    expect(state.now).toBe(4);
+    running.push(...Array.from({ length: 199 }, () => read(300_000)));
+    await expect(read(300_000)).rejects.toThrow('Too many reads of large tokens wait.');
+    expect(state.now).toBe(4);
+    end();
+    await Promise.all(running);
+  });
+
+  it('leave places for other tenants when those of two tenants are taken', async () => {
+    const pages = createLargeTokens();
+    const { state, work, end } = startPages();
+    const run = (tenantId: string, applicationId: string) =>
+      Array.from({ length: 4 }, () => pages.run(requestOf(tenantId, applicationId), large, work));
+    const running = ['a', 'b'].flatMap((tenant) => [...run(tenant, 'one'), ...run(tenant, 'two')]);
+    await untilBegun();
+    expect(state.now).toBe(6);
+    running.push(...run('c', 'one'));
+    await untilBegun();
+    expect(state.now).toBe(8);
+    end();
+    await Promise.all(running);
   });
 });

@@ -9,14 +9,15 @@ import {
 } from '@token-vault/contracts';
 import type { AuditTrail, HandlersOf, RequestContext } from '@token-vault/operations';
 import { createApplications, type ApplicationRow, type ApplicationSources } from '../applications/queries.ts';
-import { createTokenLookup } from '../tokens/lookup.ts';
 import { requireSignedRows } from '../tokens/signed-rows.ts';
-import { isExpired, type TokenRow } from '../tokens/row.ts';
+import type { TokenRow } from '../tokens/row.ts';
+import type { SingleReads } from '../tokens/single-reads.ts';
 import { callerOf, matrixRows, named } from './matrix.ts';
 import { listContainers } from './queries.ts';
 
 export interface AccessDependencies extends ApplicationSources {
   readonly audit: AuditTrail;
+  readonly singleReads: SingleReads;
 }
 
 const recordApplications = (
@@ -27,7 +28,11 @@ const recordApplications = (
 ) => audit.record(context, EntitiesRead, { entity_type: 'application', operation, entity_ids: ids });
 
 /** The decision about each operation of the application on the token. */
-function explanation(row: ApplicationRow, { id, type, container }: TokenRow, context: RequestContext) {
+function explanation(
+  row: ApplicationRow,
+  { id, type, container }: Pick<TokenRow, 'id' | 'type' | 'container'>,
+  context: RequestContext,
+) {
   const containers = [container];
   const caller = callerOf(row, context.principal.tenant);
   const operations = tokenPermissions.map((permission) => ({
@@ -41,9 +46,8 @@ function explanation(row: ApplicationRow, { id, type, container }: TokenRow, con
 export function createAccessHandlers(
   dependencies: AccessDependencies,
 ): Pick<HandlersOf<'query'>, 'getAccessMatrix' | 'explainAccess'> {
-  const { pool, reads, keyRing, audit } = dependencies;
+  const { reads, keyRing, audit, singleReads } = dependencies;
   const applications = createApplications(dependencies);
-  const findToken = createTokenLookup(pool);
 
   return {
     async getAccessMatrix({ query }, context) {
@@ -72,9 +76,10 @@ export function createAccessHandlers(
       const row = await applications.find({ tenantId: principal.tenant.id, now }, params.id);
       if (!row) throw new NotFoundError('Application');
       await recordApplications(audit, context, 'read', [row.id]);
-      const token = await findToken(principal.tenant.id, query.token_id);
-      if (!token || isExpired(token, now)) throw new NotFoundError('Token');
-      await requireSignedRows(keyRing, principal.tenant, [token]);
+      const token = await singleReads.run(context, query.token_id, async (whole) => {
+        await requireSignedRows(keyRing, principal.tenant, [whole]);
+        return { id: whole.id, type: whole.type, container: whole.container };
+      });
       await audit.record(context, EntitiesRead, {
         entity_type: entityTypeOfToken(token.type),
         operation: 'read',

@@ -24,14 +24,17 @@ export const isWhole = (row: FoundRow): row is TokenRow & { readonly large_bytes
 /** The size of the long columns, in SQL. The size of a long value is known without reading the value. */
 export const bytesOfRow = wide.map((column) => `coalesce(octet_length(${column}), 0)`).join(' + ');
 const nameOf = (column: string): string => column.slice(column.indexOf('.') + 1);
-const ofSmallRow = (column: string): string =>
-  `case when ${bytesOfRow} <= ${largeRowBytes} then ${column} end as ${nameOf(column)}`;
 
-/** The columns of `FoundRow`. */
-export const foundColumns: readonly string[] = [
-  ...tokenColumns.map((column) => (wide.some((each) => each === column) ? ofSmallRow(column) : column)),
-  `case when ${bytesOfRow} > ${largeRowBytes} then ${bytesOfRow} end as large_bytes`,
+/** The columns of `FoundRow`. @param bytes the size of the long columns, in SQL */
+export const foundColumnsBy = (bytes: string): readonly string[] => [
+  ...tokenColumns.map((column) =>
+    wide.some((each) => each === column)
+      ? `case when ${bytes} <= ${largeRowBytes} then ${column} end as ${nameOf(column)}`
+      : column,
+  ),
+  `case when ${bytes} > ${largeRowBytes} then ${bytes} end as large_bytes`,
 ];
+export const foundColumns = foundColumnsBy(bytesOfRow);
 
 /** What is known of the size of a row. Small rows have none. */
 export interface RowSize {
@@ -41,11 +44,13 @@ export interface RowSize {
 const bytesOf = (row: RowSize): number => row.large_bytes ?? largeRowBytes;
 
 /** A hundred rows of the largest small size: a page of at most so many bytes is read as one of small rows is. */
-const smallPageBytes = 100 * largeRowBytes;
+export const smallPageBytes = 100 * largeRowBytes;
+/** The same for a token that is read alone. Opening it takes 4 ms of the thread at most, and all 64 requests that run at a time have 4 MiB. */
+export const smallTokenBytes = 64 * 1024;
 
 /** Whether the rows of a page have, once they are whole, more bytes together than a page of small rows may have. */
-export const isLargePage = (rows: readonly RowSize[]): boolean =>
-  rows.reduce((sum, row) => sum + bytesOf(row), 0) > smallPageBytes;
+export const isLargePage = (rows: readonly RowSize[], smallBytes: number): boolean =>
+  rows.reduce((sum, row) => sum + bytesOf(row), 0) > smallBytes;
 
 /** Divides rows into parts, in their order, by the size that they have when they are whole. */
 export function* partsOf(rows: readonly FoundRow[]): Generator<readonly FoundRow[]> {

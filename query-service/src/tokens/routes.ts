@@ -8,7 +8,6 @@ import type { Pool } from 'pg';
 import type { FairReads } from '../fair-reads.ts';
 import { scopeOf } from './granted.ts';
 import type { LargePages } from './large-pages.ts';
-import { createTokenLookup } from './lookup.ts';
 import { checkMetadataFilters } from './metadata-filters.ts';
 import { filterCondition, findTokens, listTokens } from './queries.ts';
 import { searchCondition } from './search/conditions.ts';
@@ -18,11 +17,13 @@ import { parseQuery } from './search/parser.ts';
 import { madeOfTold } from './search/told.ts';
 import { ShownPage, type Found } from './shown-page.ts';
 import { ShownToken } from './shown-token.ts';
+import type { SingleReads } from './single-reads.ts';
 
 export interface TokenDependencies {
   readonly pool: Pool;
   readonly reads: FairReads;
   readonly largePages: LargePages;
+  readonly singleReads: SingleReads;
   readonly keyRing: Pick<KeyRing, 'open' | 'hashes'>;
   readonly audit: AuditTrail;
   readonly expressions: Expressions;
@@ -65,12 +66,11 @@ async function search(
 }
 
 export function createTokenHandlers(dependencies: TokenDependencies): TokenQueries {
-  const { pool, reads } = dependencies;
-  const findToken = createTokenLookup(pool);
+  const { reads } = dependencies;
 
   return {
     async getToken({ params }, context) {
-      const pending = new ShownToken(dependencies, findToken, params.id);
+      const pending = new ShownToken(dependencies, params.id, context);
       await pending.show(context);
       return { pending };
     },

@@ -2,40 +2,40 @@ import { NotFoundError, UnavailableError } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { Answer, PendingAnswer, RequestContext } from '@token-vault/operations';
 import { requireReadable } from './granted.ts';
-import type { FindToken } from './lookup.ts';
-import { isExpired } from './row.ts';
+import type { TokenRow } from './row.ts';
 import { asRead, ShownTokens, type ShowDependencies } from './show.ts';
 import { requireSignedRows } from './signed-rows.ts';
+import type { SingleReads } from './single-reads.ts';
+
+interface TokenDependencies extends ShowDependencies {
+  readonly keyRing: ShowDependencies['keyRing'] & Pick<KeyRing, 'hashes'>;
+  readonly singleReads: SingleReads;
+}
 
 /** The answer to a read of one token. */
 export class ShownToken implements PendingAnswer {
-  readonly #keyRing: Pick<KeyRing, 'hashes'>;
-  readonly #findToken: FindToken;
+  readonly #dependencies: TokenDependencies;
   readonly #id: string;
   readonly #shown: ShownTokens;
 
-  constructor(
-    dependencies: ShowDependencies & { readonly keyRing: Pick<KeyRing, 'hashes'> },
-    findToken: FindToken,
-    id: string,
-  ) {
-    this.#keyRing = dependencies.keyRing;
-    this.#findToken = findToken;
+  constructor(dependencies: TokenDependencies, id: string, context: Pick<RequestContext, 'principal'>) {
+    this.#dependencies = dependencies;
     this.#id = id;
-    this.#shown = new ShownTokens(dependencies, asRead(dependencies, 'read'));
+    const keyRing = dependencies.singleReads.openerOf(context);
+    this.#shown = new ShownTokens(dependencies, asRead({ ...dependencies, keyRing }, 'read'));
   }
 
-  /** @throws NotFoundError, ForbiddenError */
+  /** @throws NotFoundError, ForbiddenError, UnavailableError */
   async show(context: RequestContext): Promise<void> {
-    await this.#put(context);
-    await this.#shown.show(context);
+    await this.#dependencies.singleReads.run(context, this.#id, async (row, isLarge) => {
+      await this.#put(row, context);
+      // A large token waits for its turn of the thread, so it is recorded afterwards.
+      await (isLarge ? this.#shown.open(context) : this.#shown.show(context));
+    });
   }
 
-  async #put(context: RequestContext): Promise<void> {
-    const { tenant } = context.principal;
-    const row = await this.#findToken(tenant.id, this.#id);
-    if (!row || isExpired(row, context.now)) throw new NotFoundError('Token');
-    await requireSignedRows(this.#keyRing, tenant, [row]);
+  async #put(row: TokenRow, context: RequestContext): Promise<void> {
+    await requireSignedRows(this.#dependencies.keyRing, context.principal.tenant, [row]);
     this.#shown.put([requireReadable(context, row)], context);
   }
 
@@ -43,8 +43,10 @@ export class ShownToken implements PendingAnswer {
   async renew(context: RequestContext, isLast: boolean): Promise<boolean> {
     if ((await this.#shown.overtaken(context)).length === 0) return false;
     if (isLast) throw new UnavailableError('The token is changed faster than it is shown; try again.');
-    await this.#put(context);
-    await this.#shown.open(context);
+    await this.#dependencies.singleReads.run(context, this.#id, async (row) => {
+      await this.#put(row, context);
+      await this.#shown.open(context);
+    });
     return true;
   }
 
