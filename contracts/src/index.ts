@@ -13,6 +13,7 @@ export * from './api/tenants.ts';
 export * from './api/tokens.ts';
 export * from './custom-response.ts';
 export * from './cvc-ends.ts';
+export * from './description-setter.ts';
 export * from './destinations.ts';
 export * from './events/index.ts';
 export type { SealedValue } from './events/sealed.ts';

@@ -56,7 +56,9 @@ describe('expressions over hidden data that give no value', () => {
   let tokenId: string;
   let user: Client;
   /** 400 or 429 for a miss. Else 502 of the proxy, since nothing listens there, and 200 of a reactor. */
-  type Ask = (pattern: string) => Promise<{ status: number; body: { errors?: Record<string, string[]> } }>;
+  type Ask = (
+    pattern: string,
+  ) => Promise<{ status: number; headers: Headers; body: { errors?: Record<string, string[]> } }>;
   const expression = (pattern: string) => `{{ ${tokenId} | json: '$[?match(@,"${pattern}")]' }}`;
   const asks: Readonly<Record<string, Ask>> = {
     'the proxy': (pattern) =>

@@ -1,9 +1,17 @@
 import { isDeepStrictEqual } from 'node:util';
-import { authorOf, descriptions, type TokenContent } from '@token-vault/contracts';
+import {
+  authorOf,
+  descriptions,
+  setterOfText,
+  textOfSetter,
+  type DescriptionSetter,
+  type TokenContent,
+} from '@token-vault/contracts';
 import type { RequestContext } from '@token-vault/operations';
 import { randomUUID } from 'node:crypto';
 import { isDataHidden, type PatchAttempt } from './patch-attempt.ts';
-import { mergeMask, replace } from './patched-fields.ts';
+import { effectOfPatch, expressionsIn } from './patch-effect.ts';
+import { mergeMask, mergeMetadata, replace } from './patched-fields.ts';
 import { typeDefaults } from '@token-vault/tokens';
 
 /** The expressions of a token: its mask, and the values that are computed from its data. */
@@ -39,12 +47,22 @@ export function setWithoutSightAtFirst(context: RequestContext): Pick<Described,
 const seesData = ({ transform, targetTransform }: PatchAttempt): boolean =>
   transform === 'reveal' && targetTransform === 'reveal';
 
-/**
- * Whether the caller moves the token, with other data, and does not see the data on both sides. Descriptions from where it was may be of a caller
- * that saw the data only there.
- */
-const movesWithoutSight = (attempt: PatchAttempt): boolean =>
-  !seesData(attempt) && !isDeepStrictEqual(attempt.target, attempt.details.content.containers);
+const isMoved = ({ details, target }: PatchAttempt): boolean =>
+  !isDeepStrictEqual(target, details.content.containers);
+
+/** Undefined: the creator of the token set the field, or a caller that saw the data in a release that did not store such callers. */
+function setterBefore(field: Field, attempt: PatchAttempt): DescriptionSetter | undefined {
+  const stored = attempt.details.content.set_without_sight?.[field];
+  if (stored === undefined) return undefined;
+  const { id, sees } = setterOfText(stored);
+  return { id, sees: sees && !isMoved(attempt) };
+}
+
+/** Whether another caller set the field, and does not see the data. */
+function isForeign(field: Field, attempt: PatchAttempt): boolean {
+  const setter = setterBefore(field, attempt);
+  return setter !== undefined && !setter.sees && setter.id !== setterOf(attempt.context);
+}
 
 /** Whether the patch replaces the whole field. An object of a mask is merged into the stored one. */
 function isSaidWhole(field: Field, { patch }: PatchAttempt): boolean {
@@ -57,12 +75,8 @@ function isSaidWhole(field: Field, { patch }: PatchAttempt): boolean {
  * Whether the field ends with this patch: another caller set it without seeing the data, and this caller brings other data without giving
  * the whole field.
  */
-function ends(field: Field, attempt: PatchAttempt): boolean {
-  const { details, patch, context } = attempt;
-  const setBy = details.content.set_without_sight?.[field];
-  const isKept = patch.data === undefined || isSaidWhole(field, attempt);
-  return setBy !== undefined && setBy !== setterOf(context) && !isKept;
-}
+const ends = (field: Field, attempt: PatchAttempt): boolean =>
+  attempt.patch.data !== undefined && !isSaidWhole(field, attempt) && isForeign(field, attempt);
 
 /**
  * The stored fields to which the patch is applied. A field that ends gets the default of the type, if it was set at all. Where a part of the data
@@ -80,6 +94,17 @@ export function describedBefore(attempt: PatchAttempt): Described {
     ...(keptMask === undefined ? {} : { mask: keptMask }),
     search_indexes: keptIndexes,
     ...(keptExpression === undefined ? {} : { fingerprint_expression: keptExpression }),
+  };
+}
+
+/** The fields once the patch is applied to them. */
+export function describedAfter(attempt: PatchAttempt): Described {
+  const { patch } = attempt;
+  const before = describedBefore(attempt);
+  return {
+    mask: mergeMask(before.mask, patch.mask),
+    search_indexes: replace(before.search_indexes, patch.search_indexes) ?? [],
+    fingerprint_expression: replace(before.fingerprint_expression, patch.fingerprint_expression),
   };
 }
 
@@ -103,11 +128,13 @@ function isChanged(field: Field, { details: { content }, patch }: PatchAttempt):
  * a flag that a caller changed without sight is named with the fingerprint's expression, and is off after other data, or another expression, of
  * another caller.
  */
-function flagBefore({ details: { content }, patch, context }: PatchAttempt): boolean | undefined {
-  const setBy = content.set_without_sight?.fingerprint_expression;
+function flagBefore(attempt: PatchAttempt): boolean | undefined {
+  const {
+    details: { content },
+    patch,
+  } = attempt;
   const isSaid = patch.data !== undefined || patch.fingerprint_expression !== undefined;
-  const isEnded = isSaid && setBy !== undefined && setBy !== setterOf(context);
-  return isEnded ? false : content.deduplicate_token;
+  return isSaid && isForeign('fingerprint_expression', attempt) ? false : content.deduplicate_token;
 }
 
 /** Whether tokens of equal data are looked for after the patch. Undefined: the setting of the tenant decides. */
@@ -120,10 +147,21 @@ function looksForMore(attempt: PatchAttempt): boolean {
   return after !== false && after !== flagBefore(attempt);
 }
 
-/** Whether the patch sets the field to another value. */
+/** The patch changes metadata that expressions of the field read. */
+function readsChangedMetadata(field: Field, attempt: PatchAttempt): boolean {
+  const { patch, details } = attempt;
+  const { metadata } = details.content;
+  if (patch.metadata === undefined || isDeepStrictEqual(mergeMetadata(metadata, patch.metadata), metadata))
+    return false;
+  const expressions = expressionsIn(describedAfter(attempt)[field]);
+  return expressions.some((each) => effectOfPatch(each, patch).changesMetadata);
+}
+
+/** Whether the patch sets the field to another value, or decides what its expressions show. */
 function sets(field: Field, attempt: PatchAttempt): boolean {
   const isGiven = attempt.patch[field] !== undefined;
   if (isGiven && (ends(field, attempt) || isChanged(field, attempt))) return true;
+  if (readsChangedMetadata(field, attempt)) return true;
   return field === 'fingerprint_expression' && looksForMore(attempt);
 }
 
@@ -132,29 +170,25 @@ export const changedDescriptions = (attempt: PatchAttempt): Field[] =>
   descriptions.filter((field) => isChanged(field, attempt));
 
 /**
- * After the patch, the id of the caller that set the field without seeing the data. Undefined when a caller that sees the data set the
- * whole field again, or together with data. A field that such a caller sends back unchanged keeps its id.
+ * After the patch, the caller that set the field. A caller that sees the data and says the whole field together with data takes the field over
+ * unchanged. Of a field of two callers the setter is none of them: it ends with the next data of either.
  */
-function setterAfter(
-  field: Field,
-  attempt: PatchAttempt,
-  { isSet, before }: { readonly isSet: boolean; readonly before: string | undefined },
-): string | undefined {
+function setterAfter(field: Field, attempt: PatchAttempt): DescriptionSetter | undefined {
   const { patch, context } = attempt;
-  if (!seesData(attempt)) return isSet || movesWithoutSight(attempt) ? setterOf(context) : before;
+  const before = ends(field, attempt) ? undefined : setterBefore(field, attempt);
   const isWhole = isSaidWhole(field, attempt);
-  return isWhole && (isSet || patch.data !== undefined) ? undefined : before;
+  const isTakenOver = isWhole && patch.data !== undefined && seesData(attempt);
+  if (!isTakenOver && !sets(field, attempt)) return before;
+  const caller = { id: setterOf(context), sees: seesData(attempt) };
+  if (isWhole || before === undefined || before.id === caller.id) return caller;
+  return { id: `several:${randomUUID()}`, sees: before.sees && caller.sees };
 }
 
-/** After the patch, the ids of the callers that set fields without seeing the data. */
+/** After the patch, the callers that set fields by a PATCH. */
 export function setWithoutSightAfter(attempt: PatchAttempt): Pick<Described, 'set_without_sight'> {
-  const before = attempt.details.content.set_without_sight;
   const entries = descriptions.flatMap((field) => {
-    const setBy = setterAfter(field, attempt, {
-      isSet: sets(field, attempt),
-      before: ends(field, attempt) ? undefined : before?.[field],
-    });
-    return setBy === undefined ? [] : [[field, setBy] as const];
+    const setter = setterAfter(field, attempt);
+    return setter ? [[field, textOfSetter(setter)] as const] : [];
   });
   return entries.length === 0 ? {} : { set_without_sight: Object.fromEntries(entries) };
 }

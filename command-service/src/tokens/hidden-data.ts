@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import { seesMoreAfterMove } from '@token-vault/access';
-import { entityTypeOfToken, FieldForbiddenError, type Json } from '@token-vault/contracts';
+import { descriptions, entityTypeOfToken, FieldForbiddenError } from '@token-vault/contracts';
 import type { TokenDetails } from '@token-vault/tokens';
-import { changedDescriptions, describedBefore, type Described } from './descriptions.ts';
+import { changedDescriptions, describedAfter, describedBefore, type Described } from './descriptions.ts';
 import { isDataBroughtWhole, isDataHidden, readsStoredData, type PatchAttempt } from './patch-attempt.ts';
-import { effectOfPatch } from './patch-effect.ts';
+import { effectOfPatch, expressionsIn } from './patch-effect.ts';
 
 /** Whether the patch evaluates an expression again over stored data that the caller did not send. */
 export function tellsOfStoredData(attempt: PatchAttempt): boolean {
@@ -84,7 +84,7 @@ function refuseWideningMove(attempt: PatchAttempt): void {
 function refuseMixtures(attempt: PatchAttempt): void {
   const { patch } = attempt;
   if (patch.data === undefined && patch.metadata === undefined) return;
-  for (const expression of expressionsOf(describedBefore(attempt))) {
+  for (const expression of expressionsOf(describedAfter(attempt))) {
     const effect = effectOfPatch(expression, patch);
     if (effect.readsHidden && (effect.changesData || effect.changesMetadata)) {
       const field = effect.changesData ? 'data' : 'metadata';
@@ -97,16 +97,5 @@ function refuseMixtures(attempt: PatchAttempt): void {
   }
 }
 
-function expressionsOf({
-  mask,
-  search_indexes: indexes = [],
-  fingerprint_expression: own,
-}: Described): string[] {
-  return [...textsOf(mask), ...indexes, ...(own === undefined ? [] : [own])];
-}
-
-function textsOf(mask: Json | undefined): string[] {
-  if (typeof mask === 'string') return [mask];
-  if (typeof mask !== 'object' || mask === null) return [];
-  return Object.values(mask).flatMap(textsOf);
-}
+const expressionsOf = (described: Described): string[] =>
+  descriptions.flatMap((field) => expressionsIn(described[field]));

@@ -32,3 +32,10 @@ export function effectOfPatch(expression: string, { data, metadata }: PatchToken
     readsHidden: onData.some((effect) => effect !== 'replaced'),
   };
 }
+
+/** The expressions of a mask, of search indexes, or of a fingerprint. */
+export function expressionsIn(value: Json | readonly string[] | undefined): string[] {
+  if (typeof value === 'string') return [value];
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.values(value).flatMap(expressionsIn);
+}

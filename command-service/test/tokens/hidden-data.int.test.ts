@@ -152,6 +152,18 @@ describe('a caller that may not see the data of a token', () => {
     });
   });
 
+  it('may not do so by sending the mask of another caller without sight back, either', async () => {
+    const mask = { shown: '{{ data.number | reveal: data.expiration_month, 0 }}', name: 'x' };
+    await createCard();
+    const data = { number: card, expiration_month: 1, expiration_year: 2040, cvc: null };
+    const other = { ...caller([], ['token:update']), actor: { kind: 'application', id: 'other' } } as const;
+    await vault.update('tok', { data, mask }, { as: other });
+    for (const sent of [mask, { shown: mask.shown }])
+      await expect(
+        vault.update('tok', { data: { expiration_month: 12 }, mask: sent }, updater()),
+      ).rejects.toMatchObject(refusal('forbidden', 'data'));
+  });
+
   it('does not learn from a refusal whether the mask of another caller fits the data', async () => {
     await createCard();
     await vault.update('tok', { mask: { cvc: "{% unless data.cvc %}{{ 'x' | to_number }}{% endunless %}" } });

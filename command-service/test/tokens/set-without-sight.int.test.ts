@@ -64,7 +64,8 @@ describe('a field that a caller without sight of the data set together with the 
 
   it('stays when that caller sends it again with the data, and other fields end', async () => {
     await vault.update('tok', { data: { number: card }, mask: shows.mask });
-    expect(await of()).toEqual({ mask: shows.mask, indexes: [], expression: undefined, by: undefined });
+    const by = { mask: expect.stringMatching(/^until-moved:/) as unknown };
+    expect(await of()).toEqual({ mask: shows.mask, indexes: [], expression: undefined, by });
   });
 
   it('ends in the transaction of another caller', async () => {
@@ -86,9 +87,16 @@ describe('a field of a caller that sees the data or created the token', () => {
     await vault.create({ type: 'card', id: 'tok', data: { number: card } });
     await vault.update('tok', { data: theirs, ...shows });
     await vault.update('tok', { data: { ...theirs, expiration_month: 2 } }, { as: blind() });
-    expect(await of()).toMatchObject({ ...asSet, by: undefined });
+    expect(await of()).toMatchObject(asSet);
+    const { by } = await of();
     await vault.update('tok', { data: theirs, mask: shows.mask }, { as: blind() });
-    expect((await of()).by).toBeUndefined();
+    expect((await of()).by).toEqual(by);
+  });
+
+  it('stays where its creator set it, also when the token is moved', async () => {
+    await vault.create({ type: 'card', id: 'tok', data: { number: card }, ...shows, containers: ['/in/'] });
+    await vault.update('tok', { data: theirs, containers: ['/pci/'] }, { as: blind() });
+    expect(await of()).toEqual({ ...asSet, by: undefined });
   });
 });
 
@@ -170,20 +178,76 @@ describe('a caller that sees the data of tokens in a container of its own only',
   });
 });
 
-it('a mask from where its setter sees the data ends although another caller without sight carried the token out', async () => {
-  const own = '/own/';
-  const setter = {
-    ...blind('setter'),
-    rules: [
-      { priority: 1, container: own, transform: 'reveal' as const, permissions: ['token:update' as const] },
-    ],
-  };
-  await vault.create({ type: 'card', id: 'tok', data: { number: card }, containers: ['/pci/high/'] });
-  await vault.update('tok', { data: theirs, containers: [own] }, { as: setter });
-  await vault.update('tok', { mask: shows.mask }, { as: setter });
-  await vault.update('tok', { data: theirs, containers: ['/pci/high/'] }, { as: blind('carrier') });
-  await vault.update('tok', { data: { number: card } });
-  expect((await of()).mask).toMatchObject(defaultMask);
+describe('a field that a caller set where it sees the data', () => {
+  const seesIn = (container: string, id: string): Principal => ({
+    ...blind(id),
+    rules: [{ priority: 1, container, transform: 'reveal', permissions: ['token:update'] }],
+  });
+  const setter = () => seesIn('/in/', 'setter');
+  const home = { containers: ['/pci/high/'] };
+  const ended = { indexes: [], expression: undefined, by: undefined };
+
+  it.each([
+    ['with its data, and sees the data there', [{ data: { ...theirs, number: card }, ...home }], '/pci/'],
+    ['with its data, and sees the data on both sides', [{ data: { number: card }, ...home }], '/'],
+    ['and brings the data then', [home, { data: { number: card } }], '/'],
+  ])('ends when another caller moves the token %s', async (_how, patches, container) => {
+    await vault.create({ type: 'card', id: 'tok', data: { number: card }, containers: ['/in/'] });
+    await vault.update('tok', { ...shows, deduplicate_token: true }, { as: setter() });
+    for (const patch of patches) await vault.update('tok', patch, { as: seesIn(container, 'home') });
+    expect(await of()).toEqual({ mask: expect.objectContaining(defaultMask) as unknown, ...ended });
+    expect((await vault.stored('tok'))?.content).toMatchObject({ deduplicate_token: false });
+  });
+
+  it('ends when the setter has taken the token there from where others keep it', async () => {
+    await vault.create({ type: 'card', id: 'tok', data: { number: card }, ...home });
+    await vault.update('tok', { data: theirs, containers: ['/in/'] }, { as: setter() });
+    await vault.update('tok', { mask: shows.mask }, { as: setter() });
+    await vault.update(
+      'tok',
+      { data: { ...theirs, number: card }, ...home },
+      { as: seesIn('/pci/', 'home') },
+    );
+    expect((await of()).mask).toMatchObject(defaultMask);
+  });
+
+  it('ends although another caller without sight carried the token out', async () => {
+    await vault.create({ type: 'card', id: 'tok', data: { number: card }, ...home });
+    await vault.update('tok', { data: theirs, containers: ['/in/'] }, { as: setter() });
+    await vault.update('tok', { mask: shows.mask }, { as: setter() });
+    await vault.update('tok', { data: theirs, ...home }, { as: blind('carrier') });
+    await vault.update('tok', { data: { number: card } });
+    expect((await of()).mask).toMatchObject(defaultMask);
+  });
+
+  it('stays where it was set, and for data that the setter brings', async () => {
+    await vault.create({ type: 'card', id: 'tok', data: { number: card }, containers: ['/in/'] });
+    await vault.update('tok', shows, { as: setter() });
+    await vault.update('tok', { data: theirs }, { as: seesIn('/', 'home') });
+    expect(await of()).toMatchObject(asSet);
+    await vault.update('tok', { data: theirs, ...home }, { as: setter() });
+    expect(await of()).toMatchObject(asSet);
+  });
+
+  it('ends with the data of either, where two callers set parts of it', async () => {
+    await vault.create({ type: 'card', id: 'tok', data: { number: card }, containers: ['/in/'] });
+    await vault.update('tok', { mask: { x: '{{ data.number }}' } }, { as: setter() });
+    const both = seesIn('/', 'home');
+    await vault.update('tok', { mask: { y: 'hidden' } }, { as: both });
+    await vault.update('tok', { data: { number: card }, ...home }, { as: both });
+    expect((await of()).mask).not.toHaveProperty('x');
+  });
+});
+
+describe('metadata that a caller without sight changes together with the whole data', () => {
+  it('ends the fields that read it, when another caller brings data', async () => {
+    const mask = '{{ data[metadata.shown] }}';
+    await vault.create({ type: 'card', id: 'tok', data: { number: card }, mask, metadata: { shown: 'cvc' } });
+    await vault.update('tok', { data: theirs, metadata: { shown: 'number' } }, { as: blind() });
+    expect(await of()).toMatchObject({ mask, by: { mask: 'blind' } });
+    await vault.update('tok', { data: { number: card } });
+    expect((await of()).mask).toMatchObject(defaultMask);
+  });
 });
 
 describe('the flag that looks for tokens of equal data', () => {
@@ -238,11 +302,14 @@ describe('the flag that looks for tokens of equal data', () => {
     expect(await flagged()).toMatchObject({ deduplicate_token: false });
   });
 
-  it('stays when that caller changes the data, and when a caller set it that sees the data', async () => {
+  it('stays when a caller set it that sees the data', async () => {
     await vault.update('tok', flag);
     await vault.update('tok', { data: theirs, ...flag }, { as: blind() });
     await vault.update('tok', { data: { number: card } });
     expect(await flagged()).toMatchObject(flag);
+  });
+
+  it('stays when the caller that set it changes the data', async () => {
     await vault.update('tok', { data: theirs, deduplicate_token: false }, { as: blind() });
     await vault.update('tok', { data: theirs, ...flag }, { as: blind() });
     await vault.update('tok', { data: theirs }, { as: blind() });

@@ -29,8 +29,8 @@ const content = {
   deduplicate_token: z.boolean().optional(),
   expires_at: moment.optional(),
   /**
-   * Set when a caller that does not see the data replaced the whole data together with these fields: each field with the id of the caller's
-   * application or session. Such a field ends when another caller changes the data (rules.md §5).
+   * Who set these fields by a PATCH (`DescriptionSetter`): the id of an application, a session, or of none that comes again. A field of a caller that does not see the
+   * data ends when another caller changes the data (rules.md §5).
    */
   set_without_sight: z.partialRecord(z.enum(descriptions), z.string()).optional(),
   signature,

@@ -21,6 +21,12 @@ export const limits = {
   threadSteps: 16_384,
   /** The same for all expressions of a request. */
   threadStepsOfRequest: 131_072,
+  /**
+   * Both are counted in whole units, so that what is left for a token does not tell exactly what those before it took: a mask that a caller
+   * chose for tokens of its own could measure hidden data. A page of a thousand tokens has room.
+   */
+  threadStepsUnit: 128,
+  memoryUnit: 16 * 1024,
   /** Number of steps for parsing one character. */
   stepsOfParsing: 8,
 

@@ -81,7 +81,7 @@ export class RequestExpressions {
       if (error instanceof NeedsWorkerError) return undefined;
       throw error;
     } finally {
-      this.#threadSteps -= meter.used;
+      this.#threadSteps -= inUnits(meter.used, limits.threadStepsUnit);
     }
   }
 
@@ -100,11 +100,13 @@ export class RequestExpressions {
     if (allowance.ms <= 0 || allowance.memory <= 0 || allowance.output <= 0) return failed(tooSlow);
     const { outcome, used } = await this.#workers.run(this.#holder, job, allowance);
     this.#ms -= used.ms;
-    this.#memory -= used.memory;
+    this.#memory -= inUnits(used.memory, limits.memoryUnit);
     this.#output -= used.output;
     return outcome;
   }
 }
+
+const inUnits = (used: number, unit: number): number => Math.ceil(used / unit) * unit;
 
 function valuesOf(outcome: JobOutcome): readonly Json[] {
   if (outcome.kind === 'values') return outcome.values;

@@ -86,6 +86,30 @@ describe('the memory that expressions take while they are evaluated', () => {
     const shown = (await Promise.allSettled(page)).filter(({ status }) => status === 'fulfilled');
     expect(shown).toHaveLength(atOnce);
   });
+
+  it('does not tell the caller how long the data of the next token is', async () => {
+    // Too long for the thread that serves requests.
+    const hidden = '{% for i in (1..20000) %}{% endfor %}{{ data | upcase | size }}';
+    const isShownAfter = async (taken: number, length: number) => {
+      const request = newRequest();
+      const own = Array.from({ length: 5 }, async () => renderMask(request, capturing(6), long));
+      const last = async () => renderMask(request, capturing(1), 'x'.repeat(taken));
+      const shown = async () => renderMask(request, hidden, 'x'.repeat(length));
+      return (await Promise.allSettled([...own, last(), shown()])).every(
+        ({ status }) => status === 'fulfilled',
+      );
+    };
+    const mostBefore = async (length: number) => {
+      let [shown, notShown] = [0, 2_000_000];
+      while (notShown - shown > 1) {
+        const taken = Math.floor((shown + notShown) / 2);
+        if (await isShownAfter(taken, length)) shown = taken;
+        else notShown = taken;
+      }
+      return shown;
+    };
+    expect(await mostBefore(30)).toBe(await mostBefore(3_000));
+  });
 });
 
 describe('honest expressions', () => {

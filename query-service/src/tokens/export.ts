@@ -1,5 +1,11 @@
 import type { Principal } from '@token-vault/access';
-import { authenticationReadModels, TokensExported, type Json, type JsonObject } from '@token-vault/contracts';
+import {
+  authenticationReadModels,
+  setterOfText,
+  TokensExported,
+  type descriptions,
+  type Json,
+} from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import {
   asRightsAreNow,
@@ -182,11 +188,16 @@ export function createTokenExport(dependencies: ExportDependencies): ExportToken
   };
 }
 
-/** The row without expressions that a caller set without seeing the data (rules.md §5). The importing vault would keep them for ever. */
+/**
+ * The row without expressions that end with other data (rules.md §5): the importing vault would keep them for ever. Those of a caller that saw
+ * the data where the token is are exported.
+ */
 function withoutUnseen(row: TokenRow): TokenRow {
-  const unseen = JSON.parse(row.set_without_sight ?? '{}') as JsonObject;
-  const kept = <Field extends 'mask' | 'search_indexes' | 'fingerprint_expression'>(field: Field) =>
-    Object.hasOwn(unseen, field) ? null : row[field];
+  const setters = JSON.parse(row.set_without_sight ?? '{}') as Record<string, string>;
+  const kept = <Field extends (typeof descriptions)[number]>(field: Field) => {
+    const setter = setters[field];
+    return setter === undefined || setterOfText(setter).sees ? row[field] : null;
+  };
   return {
     ...row,
     mask: kept('mask'),
