@@ -20,6 +20,11 @@ describe('a literal id', () => {
   ])('may not be %j', (id) => {
     expect(tokenId.safeParse(id).success).toBe(false);
   });
+  it.each(['ab', 'a'.repeat(401)])('of a wrong length is told the rule alone: %#', (id) => {
+    expect(tokenId.safeParse(id).error?.issues.map(({ message }) => message)).toEqual([
+      'must be 3–400 characters without # / \\ + ? [ ] | & = % < > { } ^',
+    ]);
+  });
 });
 
 describe('an expiry that is accepted', () => {

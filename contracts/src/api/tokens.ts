@@ -8,7 +8,8 @@ import { page, paging, repeatable } from './paging.ts';
 export const tokenIdPattern = /^[^#/\\+?[\]|&=%<>{}^]{3,400}$/u;
 
 const controlCharacter = /[\u0000-\u001f\u007f]/;
-export const tokenId = text(3, 400)
+/** The pattern bounds the length, so that an error tells the rule once. */
+export const tokenId = text(1, 1000)
   .regex(tokenIdPattern, 'must be 3–400 characters without # / \\ + ? [ ] | & = % < > { } ^')
   .refine(
     (id) => !controlCharacter.test(id) && id.trim() === id,

@@ -55,6 +55,16 @@ describe('the data of each type', () => {
     expect(() => validateData(type, data)).toThrow(expect.objectContaining({ errors: expect.objectContaining({ [field]: expect.any(Array) as unknown }) as unknown }) as Error);
   }); // prettier-ignore
 
+  it.each([
+    [{}, { 'data.number': ['is required'] }],
+    [{ number: 1 }, { 'data.number': ['must be a string'] }],
+    [{ number: card, expiration_month: 13 }, { 'data.expiration_month': ['must be from 1 to 12'] }],
+    [{ number: card, expiration_month: 0 }, { 'data.expiration_month': ['must be from 1 to 12'] }],
+    [{ number: card, expiration_year: 2000.5 }, { 'data.expiration_year': ['must be a whole number'] }],
+  ])('of a card that is %j is told what is wrong in words of the vault', (data, errors) => {
+    expect(() => validateData('card', data)).toThrow(expect.objectContaining({ errors }) as Error);
+  });
+
   it('drops fields outside the shape, and fields that are null', () => {
     expect(validateData('card', { number: card, cvc: null, holder: 'x' })).toEqual({ number: card });
   });

@@ -2,7 +2,7 @@ import type { TokenType } from '@token-vault/contracts';
 import { z } from 'zod';
 import { passesAbaChecksum, passesLuhn } from './checksums.ts';
 
-/** Clients send `null` for an unset optional field. Unknown fields are ignored (rules.md §1). */
+/** Clients send `null` for an unset optional field. */
 const optional = <Schema extends z.ZodType>(schema: Schema) =>
   schema.nullish().transform((value) => value ?? undefined);
 
@@ -17,7 +17,7 @@ const routingNumber = z
 
 const card = z.object({
   number: cardNumber,
-  expiration_month: optional(z.int().min(1).max(12)),
+  expiration_month: optional(z.int().min(1, 'must be from 1 to 12').max(12, 'must be from 1 to 12')),
   expiration_year: optional(z.int().min(1000, 'must have four digits').max(9999, 'must have four digits')),
   cvc: optional(z.string().regex(/^\d{3,4}$/, 'must be three or four digits')),
 });

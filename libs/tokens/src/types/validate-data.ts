@@ -1,4 +1,5 @@
 import { ValidationError, type Json, type TokenType } from '@token-vault/contracts';
+import type { z } from 'zod';
 import { dataSchemas } from './data-shapes.ts';
 
 /** rules.md §3: data ≤ 512 KiB as JSON. */
@@ -17,17 +18,21 @@ export function validateData(type: TokenType, data: Json, field = 'data'): Json 
   }
   const schema = dataSchemas[type];
   if (!schema) return data;
-  const result = schema.safeParse(data);
+  const result = schema.safeParse(data, { error: messageOf });
   if (result.success) return compact(result.data);
   const errors: Record<string, string[]> = {};
   for (const issue of result.error.issues) {
     const path = [field, ...issue.path.map(String)].join('.');
-    // Messages of zod may quote the received value, so the vault uses its own.
-    (errors[path] ??= []).push(
-      issue.code === 'invalid_type' ? `must be ${article(issue.expected)}` : issue.message,
-    );
+    (errors[path] ??= []).push(issue.message);
   }
   throw new ValidationError(errors);
+}
+
+/** Messages of zod may quote the received value, so the vault uses its own. Those of the shapes come first. */
+function messageOf(issue: z.core.$ZodRawIssue): string {
+  if (issue.code !== 'invalid_type') return 'is not valid';
+  if (issue.input === undefined) return 'is required';
+  return issue.expected === 'int' ? 'must be a whole number' : `must be ${article(issue.expected)}`;
 }
 
 const article = (kind: string): string => (/^[aeiou]/.test(kind) ? `an ${kind}` : `a ${kind}`);
