@@ -1,5 +1,6 @@
 import { ValidationError } from '@token-vault/contracts';
 import type { Turn } from '@token-vault/batching';
+import { Pauses } from './pauses.ts';
 import { mostOfPlace, tooLong, type Pieces, type Template } from './template.ts';
 
 const [quote, backslash, colon] = ['"', '\\', ':'].map((character) => character.charCodeAt(0));
@@ -45,6 +46,7 @@ const writings = { around: escaped, value: escaped, alone: asJson };
  */
 export async function piecesOfJson(template: Template, text: string, turn: Turn): Promise<Pieces> {
   const pieces: Pieces[number][] = [];
+  const pauses = new Pauses(turn);
   let written = 0;
   let at = 0;
   for (let braces = text.indexOf('{{'); braces >= 0;) {
@@ -54,7 +56,7 @@ export async function piecesOfJson(template: Template, text: string, turn: Turn)
     const close = closeOf(text, open);
     if (close < 0) throw invalid();
     at = close + 1;
-    if (turn.isOver) await turn.next();
+    if (pauses.isDueAt(at)) await turn.next();
     if (braces > close) continue;
     if (!isName(text, close)) {
       if (close - open > mostOfPlace) throw ValidationError.of('body', tooLong);

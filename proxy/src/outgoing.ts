@@ -43,14 +43,15 @@ export interface OutgoingTemplate {
 
 /**
  * Finds the expressions of a request, within the tenant's share of the thread: a body may have 16 MiB.
- * @throws ValidationError naming the place of one that is wrong
+ * @throws ValidationError naming the place of one that is wrong; the reason of `raw.signal`, when the client goes away meanwhile
  */
 export async function readOutgoing(
   raw: RawRequest,
   destination: URL,
   holder: Holder,
 ): Promise<OutgoingTemplate> {
-  const turn = raw.body.expose().length < largeBytes ? ofSmallBody : await threadShares.begin(holder);
+  const turn =
+    raw.body.expose().length < largeBytes ? ofSmallBody : await threadShares.begin(holder, raw.signal);
   try {
     return await readInTurn(raw, destination, turn);
   } finally {

@@ -1,5 +1,6 @@
 import { ValidationError } from '@token-vault/contracts';
 import type { Turn } from '@token-vault/batching';
+import { Pauses } from './pauses.ts';
 import { mostOfPlace, tooLong, type Pieces, type Template, type Writing } from './template.ts';
 
 const doubleBraces = /(?:\{|%7b){2}/;
@@ -23,6 +24,7 @@ export async function piecesOfPairs(
   turn: Turn,
 ): Promise<Pieces> {
   const pieces: Pieces[number][] = [];
+  const pauses = new Pauses(turn);
   // Of its own, because others may search while this waits for its turn.
   const braces = new RegExp(doubleBraces, 'gi');
   let at = 0;
@@ -31,7 +33,7 @@ export async function piecesOfPairs(
     const next = text.indexOf('&', found.index);
     const end = next < 0 ? text.length : next;
     braces.lastIndex = end;
-    if (turn.isOver) await turn.next();
+    if (pauses.isDueAt(end)) await turn.next();
     const pair = text.slice(begin, end);
     const equals = pair.indexOf('=');
     if (equals < 0 || begin + equals > found.index) continue;

@@ -1,3 +1,4 @@
+import { threadShares, type Turn } from '@token-vault/batching';
 import { DomainError, ValidationError, type RawRequest, secret } from '@token-vault/contracts';
 import {
   createExpressions,
@@ -6,8 +7,12 @@ import {
   type Json,
 } from '@token-vault/expressions';
 import { describe, expect, it } from 'vitest';
+import { piecesOfJson } from '../src/json-body.ts';
 import { readOutgoing } from '../src/outgoing.ts';
+import { inForm, piecesOfPairs } from '../src/pairs.ts';
+import { Template } from '../src/template.ts';
 
+const most = 1_024 * 1_024;
 const expressions = createExpressions(createInlineWorkers());
 const hostile = `"\\&<>'=+ %\n{{ card-1 }}é€`;
 const dataOf: Readonly<Record<string, Json>> = {
@@ -28,21 +33,28 @@ interface Given {
   readonly body?: string | Uint8Array;
   readonly type?: string;
   readonly url?: string;
+  readonly signal?: AbortSignal;
 }
 
-async function outgoing({ query = '', headers = [], body = '', type, url = 'https://api.test/v1' }: Given) {
+const holder = { tenantId: 'tenant', applicationId: 'application' };
+
+async function outgoing({
+  query = '',
+  headers = [],
+  body = '',
+  type,
+  url = 'https://api.test/v1',
+  signal = new AbortController().signal,
+}: Given) {
   const raw: RawRequest = {
     method: 'POST',
     path: '/proxy',
     query,
     headers: type === undefined ? headers : [...headers, ['Content-Type', type]],
     body: secret(typeof body === 'string' ? Buffer.from(body) : body),
-    signal: new AbortController().signal,
+    signal,
   };
-  const template = await readOutgoing(raw, new URL(url), {
-    tenantId: 'tenant',
-    applicationId: 'application',
-  });
+  const template = await readOutgoing(raw, new URL(url), holder);
   return template.fill(expressions.of({}, { tenantId: 'tenant', applicationId: 'a' }), tokens);
 }
 
@@ -250,8 +262,6 @@ it('refuses with an error that holds no value', async () => {
 });
 
 describe('a large body', () => {
-  const most = 1_024 * 1_024;
-
   it('has at most 1,000 expressions, those of the query and of headers included', async () => {
     const many = (count: number) => '{{ text }}'.repeat(count);
     expect(await bodyOf('text/plain', many(1_000))).toBe('a b'.repeat(1_000));
@@ -297,5 +307,49 @@ describe('a large body', () => {
   it('ends a string at a quote that no backslash escapes', async () => {
     const odd = String.raw`["\\\"{{text}}\\","{{text}}\"","\\\\"]`;
     expect(await bodyOf('application/json', odd)).toBe(String.raw`["\\\"a b\\","a b\"","\\\\"]`);
+  });
+});
+
+describe('a large body', () => {
+  const type = 'application/json';
+
+  it('whose client has gone does not wait for its turn', async () => {
+    const client = new AbortController();
+    const turn = await threadShares.begin(holder);
+    const waiting = outgoing({ type, body: `["${'x'.repeat(most)}"]`, signal: client.signal });
+    const gone = new Error('the client has gone');
+    client.abort(gone);
+    await expect(waiting).rejects.toBe(gone);
+    turn.end();
+  });
+
+  it('whose client goes while it is read is not read to its end', async () => {
+    const client = new AbortController();
+    const body = `[${'"",'.repeat(5 * most)}"{{text}}"]`;
+    const reading = outgoing({ type, body, signal: client.signal }).then(() => 'read to its end');
+    const gone = new Error('the client has gone');
+    setImmediate(() => client.abort(gone));
+    await expect(reading).rejects.toBe(gone);
+  });
+
+  it.each([
+    ['strings of JSON', 'application/json', `[${'"",'.repeat(most)}"{{text}}"]`],
+    ['pairs of a form', 'application/x-www-form-urlencoded', '{{&'.repeat(most)],
+  ])('has the clock looked at for each 4 KiB, however many parts it has: %s', async (_name, kind, text) => {
+    let looks = 0;
+    const turn: Turn = {
+      get isOver() {
+        looks += 1;
+        return false;
+      },
+      next: () => Promise.resolve(),
+      end: () => undefined,
+    };
+    const template = new Template();
+    await (kind === type
+      ? piecesOfJson(template, text, turn)
+      : piecesOfPairs(template, { place: 'body', text }, inForm, turn));
+    expect(looks).toBeGreaterThan(text.length / 4_096 - 2);
+    expect(looks).toBeLessThan(text.length / 4_096 + 2);
   });
 });

@@ -14,6 +14,7 @@ export interface Reader {
 interface ReadingRequest {
   readonly principal: Parameters<typeof holderOf>[0];
   readonly outOfTurn: RequestContext['outOfTurn'];
+  readonly signal?: RequestContext['signal'];
 }
 
 export interface FairReads {
@@ -127,12 +128,12 @@ export function createFairReads(pool: Pool, options: FairReadOptions = {}): Fair
       const holder = holderOf(principal);
       if (ms > longMs && !isAlone(holder.tenantId)) slow.extend(holder, ms);
     },
-    of: ({ principal, outOfTurn }) => ({
+    of: ({ principal, outOfTurn, signal }) => ({
       async query<Row extends QueryResultRow>(statement: QueryConfig) {
         const holder = holderOf(principal);
         const waiting = fair.enter(holder.tenantId, holder.applicationId);
         if (!waiting) return run<Row>(holder, statement, false);
-        const reading = waiting.begunWithin(waitMs).then(() => run<Row>(holder, statement, true));
+        const reading = waiting.begunWithin(waitMs, signal).then(() => run<Row>(holder, statement, true));
         // The edge may refuse the wait. Then the statement returns its place all the same, and its error has no reader.
         reading.catch(() => undefined);
         return outOfTurn(() => reading);

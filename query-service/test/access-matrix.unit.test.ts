@@ -39,9 +39,20 @@ function spentShare() {
 describe('the access matrix', () => {
   it('gives the thread to other tenants between two applications', async () => {
     const share = spentShare();
-    const rows = await matrixRows(['one', 'two', 'three'].map(rowOf), ['/a/b/', '/c/'], manager, share);
+    const rows = await matrixRows(
+      ['one', 'two', 'three'].map(rowOf),
+      ['/a/b/', '/c/'],
+      { principal: manager },
+      share,
+    );
     const access = [{ transform: 'mask' }, { transform: 'redact' }];
     expect(rows).toEqual(['one', 'two', 'three'].map((id) => ({ id, name: id, type: 'private', access })));
     expect(share.noted).toEqual(['begin tenant', 'next', 'next', 'next', 'end']);
+  });
+
+  it('is not made for a client that has gone', async () => {
+    const gone = new Error('the client has gone');
+    const caller = { principal: manager, signal: AbortSignal.abort(gone) };
+    await expect(matrixRows([rowOf('one')], ['/a/'], caller)).rejects.toBe(gone);
   });
 });

@@ -80,6 +80,22 @@ describe('the lists of tenants', () => {
     expect(started()).toContain('other');
   });
 
+  it('are not read when their client has gone while they waited', async () => {
+    const reads = createFairReads(slowPool(1), { isAlone });
+    const first = reads.of(app('one')).query(statementOf('first'));
+    const client = new AbortController();
+    const waiting = reads.of({ ...app('one'), signal: client.signal }).query(statementOf('gone'));
+    const next = reads.of(app('one')).query(statementOf('next'));
+    const gone = new Error('the client has gone');
+    client.abort(gone);
+    await expect(waiting).rejects.toBe(gone);
+    running[0]?.end();
+    await first;
+    await vi.waitFor(() => expect(started()).toEqual(['first', 'next']));
+    running[1]?.end();
+    await next;
+  });
+
   it('hold no place at the edge while they wait, and until they are read then', async () => {
     const reads = createFairReads(slowPool(1), { isAlone });
     const first = reads.of(app('one')).query(statementOf('first'));

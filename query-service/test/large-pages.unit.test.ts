@@ -67,6 +67,21 @@ describe('pages with large tokens', () => {
     expect(await pages.run(requestOf('a'), large, () => Promise.resolve('worked on'))).toBe('worked on');
   });
 
+  it('wait no more when their client has gone, and a page after them is worked on', async () => {
+    const { pages, work, end } = startPages();
+    const running = [pages.run(requestOf('a'), large, work), pages.run(requestOf('a'), large, work)];
+    const client = new AbortController();
+    const gone = new Error('the client has gone');
+    const waiting = pages.run({ ...requestOf('a'), signal: client.signal }, large, work);
+    client.abort(gone);
+    await expect(waiting).rejects.toBe(gone);
+    const late = { ...requestOf('a'), signal: AbortSignal.abort(gone) };
+    await expect(pages.run(late, large, work)).rejects.toBe(gone);
+    end();
+    await Promise.all(running);
+    expect(await pages.run(requestOf('a'), large, () => Promise.resolve('worked on'))).toBe('worked on');
+  });
+
   it('return their place when the edge refuses the wait, or the work fails', async () => {
     const { pages, work, end } = startPages();
     const running = [pages.run(requestOf('a'), large, work), pages.run(requestOf('a'), large, work)];

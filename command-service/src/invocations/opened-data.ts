@@ -1,5 +1,5 @@
 import { holderOf } from '@token-vault/access';
-import { threadShares, type Holder } from '@token-vault/batching';
+import { threadShares } from '@token-vault/batching';
 import { firstCvcEnd, ValidationError, type Json } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
 import type { DetokenizedToken } from '@token-vault/expressions';
@@ -45,13 +45,13 @@ const largeBytes = 16 * 1024;
 
 /** One after the other, within the tenant's share of the thread: a request of 5 KB may name data of 4 MiB. */
 async function openInTurn<Entry>(
-  holder: Holder,
+  { principal, signal }: RequestContext,
   large: readonly TokenDetails[],
   open: (details: TokenDetails) => Promise<Entry>,
 ): Promise<Entry[]> {
   if (large.length === 0) return [];
   const entries: Entry[] = [];
-  const turn = await threadShares.begin(holder);
+  const turn = await threadShares.begin(holderOf(principal), signal);
   try {
     for (const details of large) {
       entries.push(await open(details));
@@ -76,7 +76,7 @@ export function openAll(
   const isLarge = (details: TokenDetails) => dataBytesOf(details) > largeBytes;
   const opened = Promise.all([
     Promise.all(found.filter((details) => !isLarge(details)).map(open)),
-    openInTurn(holderOf(context.principal), found.filter(isLarge), open),
+    openInTurn(context, found.filter(isLarge), open),
   ]).then((entries) => new Map(entries.flat()));
   opened.catch(() => undefined);
   const cvcEndsAt = firstCvcEnd(found.map(({ content }) => cvcEndOf(content, context.now)));

@@ -16,21 +16,19 @@ function bytesOf(state: TokenState): number {
 const bytesOfPatch = ({ data, ...rest }: PatchTokenBody): number =>
   JSON.stringify(rest).length + (data === undefined ? 0 : JSON.stringify(data.expose()).length);
 
+type PatchingRequest = Pick<RequestContext, 'principal' | 'outOfTurn' | 'signal'>;
+
 /**
  * A patch works for the whole token, however small it is itself: all data is opened, sealed, signed and stored again. So a patch of a large token takes a
  * turn, as a body of that size does. The bytes that the patch brings had their turn as a body.
  */
 export class PatchTurn {
-  readonly #context: Pick<RequestContext, 'principal' | 'outOfTurn'>;
+  readonly #context: PatchingRequest;
   readonly #patch: PatchTokenBody;
   readonly #turns: Pick<BodyTurns, 'take'>;
   #end = (): void => undefined;
 
-  constructor(
-    context: Pick<RequestContext, 'principal' | 'outOfTurn'>,
-    patch: PatchTokenBody,
-    turns: Pick<BodyTurns, 'take'> = bodyTurns,
-  ) {
+  constructor(context: PatchingRequest, patch: PatchTokenBody, turns: Pick<BodyTurns, 'take'> = bodyTurns) {
     this.#context = context;
     this.#patch = patch;
     this.#turns = turns;
@@ -49,14 +47,15 @@ export class PatchTurn {
     const { promise: over, resolve } = Promise.withResolvers<void>();
     this.#end = resolve;
     const begun = this.#begin(size, over);
-    if (await isOverAtOnce(begun)) return before;
+    if (await isOverAtOnce(begun)) return begun.then(() => before);
     return this.#context.outOfTurn(() => begun).then(read);
   }
 
   #begin(size: number, over: Promise<void>): Promise<void> {
-    const holder = holderOf(this.#context.principal);
+    const { principal, signal } = this.#context;
+    const holder = holderOf(principal);
     return new Promise((begin, fail) => {
-      this.#turns.take({ holder, size, over }, begin).catch(fail);
+      this.#turns.take({ holder, size, over, signal }, begin).catch(fail);
     });
   }
 

@@ -64,7 +64,7 @@ export class CommitTurns {
     };
     try {
       await context.outOfTurn(async () => {
-        await this.#turns.enter(holder.tenantId, holder.applicationId)?.begunWithin(waitMs);
+        await this.#turns.enter(holder.tenantId, holder.applicationId)?.begunWithin(waitMs, context.signal);
         hasTurn = true;
       });
       const position = await commit((await context.renewed()) ?? context);

@@ -53,6 +53,17 @@ it('tokens with 4 MiB of data together are opened, each with its data', async ()
   });
 });
 
+it('tokens of a client that has gone are not opened', async () => {
+  const ids = await create(1, 100 * kibibyte);
+  const { use } = tokenUse();
+  const gone = new Error('the client has gone');
+  const signal = AbortSignal.abort(gone);
+  const { principal, clock } = vault;
+  const context = createRequestContext({ principal, traceId: 'use', now: clock.now(), signal });
+  const { tokens } = await use.take(referencesTo(ids), context);
+  await expect(tokens).rejects.toBe(gone);
+});
+
 it('more than that is refused before all tokens are read: a request of 5 KB must not open 50 MiB', async () => {
   const ids = await create(27, 170 * kibibyte);
   const { use, context, reads } = tokenUse();

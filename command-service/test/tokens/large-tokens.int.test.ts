@@ -62,6 +62,14 @@ describe('a patch of a large token', () => {
     expect(asked).toEqual([]);
   });
 
+  it('whose client has gone gets no turn, and changes nothing', async () => {
+    const gone = new Error('the client has gone');
+    const signal = AbortSignal.abort(gone);
+    await expect(vault.update('tok', { metadata: { a: 'b' } }, { signal })).rejects.toBe(gone);
+    expect(asked).toEqual([]);
+    expect((await vault.stored('tok'))?.content.metadata).toBeUndefined();
+  });
+
   it('that waits for its turn is decided by the token as it is then', async () => {
     isBusy = true;
     const waiting = patch({ metadata: { a: 'b' } });

@@ -61,6 +61,8 @@ export interface CallOptions {
   readonly on?: Handlers | undefined;
   /** Authenticates the caller again while the request is under way. */
   readonly principalNow?: () => Promise<Principal | undefined>;
+  /** Aborts when the client has gone. */
+  readonly signal?: AbortSignal;
 }
 type Input = { params?: unknown; query?: unknown; body?: unknown };
 
@@ -181,6 +183,7 @@ export class TestVault {
       transactionId: transaction,
       idempotencyScope: idempotencyKey === undefined ? undefined : [principal.tenant.id, idempotencyKey],
       principalNow: options.principalNow,
+      signal: options.signal,
     });
     const handler = (options.on ?? this.#handlers)[id] as Handler<OperationId> | undefined;
     if (!handler) throw new Error(`no handler for ${id}`);

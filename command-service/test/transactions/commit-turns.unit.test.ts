@@ -153,6 +153,22 @@ describe('a large commit', () => {
     expect(committed).toEqual(['1', '2']);
   });
 
+  it('of a client that has gone does not wait for its turn', async () => {
+    await commit('1');
+    const client = new AbortController();
+    const principal = anyone();
+    const { signal } = client;
+    const context = createRequestContext({ principal, traceId: 'gone', now: new Date(), signal });
+    const waiting = turns.run(large, context, () => commit('gone').then(() => undefined));
+    const gone = new Error('the client has gone');
+    client.abort(gone);
+    await expect(waiting).rejects.toBe(gone);
+    const next = commit('2');
+    await show('1');
+    await next;
+    expect(committed).toEqual(['1', '2']);
+  });
+
   it('awaits each read model for itself, for 30 s at most', async () => {
     await commit('1');
     expect(awaited).toEqual([

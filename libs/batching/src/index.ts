@@ -4,6 +4,7 @@ export { FairPlaces, type FairPlacesOptions, type WaitingForPlace } from './fair
 export { FairQueue } from './fair-queue.ts';
 export { followingOf, largeBytes } from './large-values.ts';
 export { isOverAtOnce } from './over-at-once.ts';
+export { queued, type WaitingQueue } from './queued.ts';
 export { TenantQueue } from './tenant-queue.ts';
 export { TenantShares, type Holder } from './tenant-shares.ts';
 export { ThreadShares, threadShares, type Following, type Turn } from './thread-shares.ts';

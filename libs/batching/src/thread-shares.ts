@@ -1,6 +1,7 @@
 import { ApplicationRests } from './application-rests.ts';
 import { FairQueue } from './fair-queue.ts';
 import { presentTenants, type PresentTenants } from './present-tenants.ts';
+import { queued } from './queued.ts';
 import type { Holder } from './tenant-shares.ts';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
@@ -21,8 +22,12 @@ const partsOfLong = 100;
 export interface Turn {
   /** Whether the piece of work has held the thread for so long that the caller should call `next`. */
   readonly isOver: boolean;
-  /** Between two pieces of work: others work, as long as this tenant must pause after the piece before. Then its other applications have a turn. */
+  /**
+   * Between two pieces of work: others work, as long as this tenant must pause after the piece before. Then its other applications have a turn.
+   * @throws the reason of the signal that `begin` was given
+   */
   next(): Promise<void>;
+  /** Does nothing when `next` has failed. */
   end(following?: Following): void;
 }
 
@@ -69,9 +74,14 @@ export class ThreadShares {
     this.#present = present;
   }
 
-  /** Runs `work` when it is the application's turn. */
-  async run<Result>(holder: Holder, work: () => Result, following?: Following): Promise<Result> {
-    const turn = await this.begin(holder);
+  /** Runs `work` when it is the application's turn. @throws the reason of `signal`, when it aborts before */
+  async run<Result>(
+    holder: Holder,
+    work: () => Result,
+    following?: Following,
+    signal?: AbortSignal,
+  ): Promise<Result> {
+    const turn = await this.begin(holder, signal);
     try {
       return work();
     } finally {
@@ -85,14 +95,18 @@ export class ThreadShares {
    * For work that is short, but may come often, such as the requests of code. A tenant alone does not wait. Beside others, the tenant's next such work
    * waits until a quarter of a processor is enough for what follows from this one.
    */
-  async pace(holder: Holder, besideOthersMs: number): Promise<void> {
-    (await this.begin(holder)).end({ besideOthersMs });
+  async pace(holder: Holder, besideOthersMs: number, signal?: AbortSignal): Promise<void> {
+    (await this.begin(holder, signal)).end({ besideOthersMs });
   }
 
-  /** For work in pieces. Resolves when it is the application's turn; the caller must end the turn. */
-  async begin(holder: Holder): Promise<Turn> {
+  /**
+   * For work in pieces. Resolves when it is the application's turn; the caller must end the turn. When `signal` aborts, the wait for this turn, or for
+   * that of the next piece, fails with its reason.
+   */
+  async begin(holder: Holder, signal?: AbortSignal): Promise<Turn> {
     const { tenantId } = holder;
-    await this.#enter(holder, 'push');
+    await this.#enter(holder, 'push', signal);
+    let hasTurn = true;
     let begunMs = this.#nowMs();
     const heldMs = () => this.#nowMs() - begunMs;
     return {
@@ -100,11 +114,14 @@ export class ThreadShares {
         return heldMs() > pieceMs;
       },
       next: async () => {
+        hasTurn = false;
         this.#pause(tenantId, heldMs() * (parts - 1));
-        await this.#enter(holder, 'pushFirst');
+        await this.#enter(holder, 'pushFirst', signal);
+        hasTurn = true;
         begunMs = this.#nowMs();
       },
       end: (following = {}) => {
+        if (!hasTurn) return;
         const ms = heldMs();
         if (following.isOnePiece && ms > longMs) this.#rests.rest(holder, ms * partsOfLong);
         this.#pause(tenantId, this.#pauseMs(tenantId, ms, following));
@@ -112,12 +129,20 @@ export class ThreadShares {
     };
   }
 
-  async #enter(holder: Holder, push: 'push' | 'pushFirst'): Promise<void> {
+  async #enter(holder: Holder, push: 'push' | 'pushFirst', signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted();
     const { tenantId, applicationId } = holder;
-    const tenant = this.#tenants.get(tenantId) ?? { isBusy: false, waiting: new FairQueue() };
+    const tenant: Tenant = this.#tenants.get(tenantId) ?? { isBusy: false, waiting: new FairQueue() };
     this.#tenants.set(tenantId, tenant);
+    const { waiting } = tenant;
     if (tenant.isBusy || this.#rests.isResting(holder))
-      await new Promise<void>((resolve) => tenant.waiting[push](applicationId, resolve));
+      await queued(
+        {
+          push: (start) => waiting[push](applicationId, start),
+          remove: (start) => waiting.remove(applicationId, start),
+        },
+        signal,
+      );
     else tenant.isBusy = true;
   }
 

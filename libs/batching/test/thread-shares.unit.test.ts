@@ -170,6 +170,51 @@ describe('long work of several applications of a tenant', () => {
   });
 });
 
+describe('work whose client has gone', () => {
+  const gone = new Error('the client has gone');
+
+  it('leaves the queue, also one that nothing else waits in, and gets no turn later', async () => {
+    const turn = await shares.begin(holderOf('a'));
+    const client = new AbortController();
+    const waiting = shares.run(holderOf('a'), () => done.push('gone'), undefined, client.signal);
+    await nextTurn();
+    client.abort(gone);
+    await expect(waiting).rejects.toBe(gone);
+    turn.end();
+    await bring('a', 'next');
+    expect(done).toEqual(['next']);
+  });
+
+  it('ends between two of its pieces, and gives its turn back once', async () => {
+    const client = new AbortController();
+    const turn = await shares.begin(holderOf('a'), client.signal);
+    await bring('a', 'second', { takesMs: 10 });
+    await bring('a', 'third');
+    client.abort(gone);
+    nowMs += 1;
+    await expect(turn.next()).rejects.toBe(gone);
+    turn.end();
+    await vi.advanceTimersByTimeAsync(3);
+    expect(done).toEqual(['second']);
+    await vi.advanceTimersByTimeAsync(30);
+    expect(done).toEqual(['second', 'third']);
+  });
+
+  it('gets no turn when it comes too late to have one', async () => {
+    await expect(shares.begin(holderOf('a'), AbortSignal.abort(gone))).rejects.toBe(gone);
+    await bring('a', 'next');
+    expect(done).toEqual(['next']);
+  });
+
+  it('does not hear of its client once it has its turn', async () => {
+    const client = new AbortController();
+    await shares.run(holderOf('a'), () => done.push('first'), undefined, client.signal);
+    client.abort(gone);
+    await bring('a', 'next');
+    expect(done).toEqual(['first', 'next']);
+  });
+});
+
 describe('work that follows elsewhere', () => {
   const following = { takesMs: 1, besideOthersMs: 10 };
 

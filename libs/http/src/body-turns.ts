@@ -1,4 +1,11 @@
-import { followingOf, largeBytes, threadShares, type Holder, type ThreadShares } from '@token-vault/batching';
+import {
+  followingOf,
+  largeBytes,
+  queued,
+  threadShares,
+  type Holder,
+  type ThreadShares,
+} from '@token-vault/batching';
 
 /** Maximum bytes of one application's large bodies that are worked at together. A single body is always accepted, whatever its size. */
 const bytesAtOnce = 1024 * 1024;
@@ -8,6 +15,16 @@ const workedAtMs = 1_000;
 interface Waiting {
   readonly size: number;
   readonly start: () => void;
+}
+
+/** A value that waits for its turn. */
+export interface LargeValue {
+  readonly holder: Holder;
+  readonly size: number;
+  /** Resolves when the work for it has ended. */
+  readonly over: Promise<void>;
+  /** The value does not wait any more. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 interface Application {
@@ -30,19 +47,22 @@ export class BodyTurns {
     this.#shares = shares;
   }
 
-  /** Runs `parse` when it is the application's turn. The bytes count until the work is over. */
-  async take<Result>(
-    { holder, size, over }: { holder: Holder; size: number; over: Promise<void> },
-    parse: () => Result,
-  ): Promise<Result> {
+  /** Runs `parse` when it is the application's turn. The bytes count until the work is over. @throws the reason of `signal` */
+  async take<Result>({ holder, size, over, signal }: LargeValue, parse: () => Result): Promise<Result> {
     if (size < largeBytes) return parse();
     const key = `${holder.tenantId} ${holder.applicationId}`;
     const application = this.#applications.get(key) ?? { bytes: 0, waiting: [] };
     this.#applications.set(key, application);
-    await new Promise<void>((resolve) => {
-      application.waiting.push({ size, start: resolve });
-      this.#startNext(key, application);
-    });
+    await queued(
+      {
+        push: (start) => {
+          application.waiting.push({ size, start });
+          this.#startNext(key, application);
+        },
+        remove: (start) => this.#remove(key, application, start),
+      },
+      signal,
+    );
     let isCounted = true;
     const leave = () => {
       if (!isCounted) return;
@@ -53,7 +73,16 @@ export class BodyTurns {
     };
     const timer = setTimeout(leave, workedAtMs).unref();
     void over.then(leave);
-    return this.#shares.run(holder, parse, followingOf(size));
+    return this.#shares.run(holder, parse, followingOf(size), signal);
+  }
+
+  #remove(key: string, application: Application, start: () => void): boolean {
+    const index = application.waiting.findIndex((each) => each.start === start);
+    if (index < 0) return false;
+    application.waiting.splice(index, 1);
+    // A smaller one behind it may begin.
+    this.#startNext(key, application);
+    return true;
   }
 
   #startNext(key: string, application: Application): void {

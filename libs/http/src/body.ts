@@ -5,6 +5,7 @@ import { bodyTurns } from './body-turns.ts';
 import { refuseDepth } from './depth.ts';
 import { parseExactly } from './exact-numbers.ts';
 import { inFlight, tooMuchAtOnce } from './in-flight.ts';
+import { clientSignal, onceOver, RequestAbortedError } from './request-life.ts';
 
 /** rules.md §3. */
 export const bodyLimitBytes = 1024 * 1024;
@@ -13,11 +14,6 @@ export const rawBodyLimitBytes = 16 * 1024 * 1024;
 
 const tooLarge = (limitBytes: number) =>
   new DomainError('payload_too_large', `The request body is larger than ${limitBytes / 1024 / 1024} MiB.`);
-
-/** The client disconnected before its request was complete: no answer can be sent. */
-export class RequestAbortedError extends Error {
-  readonly code = 'request_aborted';
-}
 
 /**
  * Reads a JSON body; undefined when there is none, whatever its Content-Type (rules.md §1). Malformed UTF-8 is refused,
@@ -44,19 +40,13 @@ export async function readBody(
   const bytes = await collectBody(request, response);
   await begin();
   if (bytes.length === 0) return secret(undefined);
-  const over = new Promise<void>((resolve) => {
-    if (response.destroyed) resolve();
-    else response.once('close', resolve);
-  });
-  return bodyTurns.take({ holder, size: bytes.length, over }, () => {
-    // The client may have disconnected while the body waited for its turn.
-    if (response.destroyed) throw new RequestAbortedError('the client disconnected');
-    return parseBody(bytes);
-  });
+  const over = new Promise<void>((resolve) => onceOver(response, resolve));
+  const signal = clientSignal(response);
+  return bodyTurns.take({ holder, size: bytes.length, over, signal }, () => parseBody(bytes));
 }
 
 /**
- * The bytes of a body. They count as memory of the process until the answer is done.
+ * The bytes of a body. They count as memory of the process until the request is over.
  * @throws DomainError 413, UnavailableError, RequestAbortedError
  */
 export function collectBody(

@@ -1,6 +1,7 @@
 import { TenantShares, type Holder } from '@token-vault/batching';
 import { UnavailableError } from '@token-vault/contracts';
 import type { ServerResponse } from 'node:http';
+import { onceOver } from './request-life.ts';
 import { cutOffStalledReader } from './stalled-reader.ts';
 
 /** Smaller bodies have room of their own, so that they pass while large ones are refused. Smaller answers are not counted. */
@@ -94,7 +95,7 @@ export class InFlightBytes {
     if (this.#large.exceeds(holder)) throw tooMuchAtOnce();
   }
 
-  /** Counts a part of a request body until the answer is done. False when the process, the tenant or the application has reached its limit. */
+  /** Counts a part of a request body until the request is over (`onceOver`). False when the process, the tenant or the application has reached its limit. */
   admits(size: number, response: ServerResponse): boolean {
     const held = this.#heldBy(response);
     held.body += size;
@@ -118,8 +119,8 @@ export class InFlightBytes {
     if (before) return before;
     const held = { holder: this.#holders.get(response) ?? unknown, body: 0, large: 0, small: 0 };
     this.#held.set(response, held);
-    // `close` comes after `finish`, and after a broken connection.
-    response.once('close', () => this.#change(held, { large: -held.large, small: -held.small }));
+    // The work for a client that has gone may hold the body still, and wait for its turn.
+    onceOver(response, () => this.#change(held, { large: -held.large, small: -held.small }));
     return held;
   }
 

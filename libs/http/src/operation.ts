@@ -16,6 +16,7 @@ import { collectBody, rawBodyLimitBytes, readBody } from './body.ts';
 import { consoleCredentialOf, namedSessionOf, requireCookiePlace, writeCookie } from './console-cookie.ts';
 import { inFlight } from './in-flight.ts';
 import type { RateLimits } from './rate-limits.ts';
+import { clientSignal, workOn } from './request-life.ts';
 import { requestTurns, type RequestTurns, type Turn } from './request-turns.ts';
 
 /** Finds the caller of a request through a configured proxy that came without an API key. */
@@ -108,10 +109,6 @@ async function readRaw(
   { request, response }: OperationCall,
   begin: () => Promise<void>,
 ): Promise<RawRequest> {
-  const abort = new AbortController();
-  response.once('close', () => {
-    if (!response.writableFinished) abort.abort();
-  });
   const { method = 'GET', rawHeaders, originalUrl } = request;
   const body = await collectBody(request, response, rawBodyLimitBytes);
   await begin();
@@ -123,7 +120,7 @@ async function readRaw(
       index % 2 === 0 ? [[name, rawHeaders[index + 1] ?? ''] as const] : [],
     ),
     body: secret(body),
-    signal: abort.signal,
+    signal: clientSignal(response),
   };
 }
 
@@ -160,6 +157,7 @@ function toOperationRequest(call: OperationCall, callers: HttpCallers, turn: Tur
     readRaw: () => readRaw(call, () => turn.begin(holder)),
     // A request whose body arrives slowly holds no place meanwhile.
     readBody: () => readBody(request, response, holder, () => turn.begin(holder)),
+    signal: clientSignal(response),
     onWaiting: () => turn.end(),
     outOfTurn: (wait) => turn.outOfTurn(wait),
     onInvoked: (invocationId) => nameInvocation(response, invocationId),
@@ -183,7 +181,7 @@ export async function runOperation(
   const { setsCookie }: Operation = operations[call.id];
   if (setsCookie) requireCookiePlace(call.request);
   const turn = (callers.turns ?? requestTurns).of(call.response);
-  const execution = executor.execute(call.id, toOperationRequest(call, callers, turn));
+  const execution = workOn(call.response, executor.execute(call.id, toOperationRequest(call, callers, turn)));
   const { answer, isVisible } = await execution.finally(() => turn.end());
   if (answer.invocationId !== undefined) nameInvocation(call.response, answer.invocationId);
   if (answer.position !== undefined) call.response.setHeader('SVC-POSITION', answer.position);

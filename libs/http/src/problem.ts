@@ -8,7 +8,7 @@ import {
   type ProblemCode,
   type ProblemDetails,
 } from '@token-vault/contracts';
-import { RequestAbortedError } from './body.ts';
+import { RequestAbortedError } from './request-life.ts';
 import { RateLimitedError } from './rate-limits.ts';
 import { RootKeyUnavailableError, RootKeyUnusableError, TenantKeysMissingError } from '@token-vault/crypto';
 import { InsufficientStorageError, RevisionConflictError } from '@token-vault/event-store';

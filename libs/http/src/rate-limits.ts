@@ -2,7 +2,7 @@ import { FairPlaces } from '@token-vault/batching';
 import { DomainError, UnavailableError } from '@token-vault/contracts';
 import { hashApiKey } from '@token-vault/crypto';
 import type { Response } from 'express';
-import { RequestAbortedError } from './body.ts';
+import { RequestAbortedError } from './request-life.ts';
 import { HeldRefusals, type Leaving, type Pause } from './held-refusals.ts';
 
 /** 429, with the time after which the client may try again. */

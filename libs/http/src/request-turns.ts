@@ -8,7 +8,7 @@ import {
 } from '@token-vault/batching';
 import { UnavailableError } from '@token-vault/contracts';
 import type { ServerResponse } from 'node:http';
-import { RequestAbortedError } from './body.ts';
+import { RequestAbortedError } from './request-life.ts';
 import { inFlight, type InFlightBytes } from './in-flight.ts';
 
 /**

@@ -97,6 +97,24 @@ describe('large bodies of one tenant', () => {
     expect(parsed).toEqual(['first', 'other']);
   });
 
+  it.each([
+    ['for one of its application', 'only'],
+    ['for the share of the thread', 'other'],
+  ])('that wait %s leave when their client goes, and smaller ones behind them begin', async (_name, id) => {
+    await bring('a', 'first', { size: 400_000 });
+    const client = new AbortController();
+    const parse = () => parsed.push('gone');
+    const holder = { tenantId: 'a', applicationId: id };
+    const never = new Promise<void>(() => undefined);
+    const waiting = turns.take({ holder, size: large, over: never, signal: client.signal }, parse);
+    await bring('a', 'behind', { size: 400_000 });
+    const gone = new Error('the client has gone');
+    client.abort(gone);
+    await expect(waiting).rejects.toBe(gone);
+    await vi.advanceTimersByTimeAsync(pauseMs);
+    expect(parsed).toEqual(['first', 'behind']);
+  });
+
   it('are accepted alone at any size, and when the client has disconnected meanwhile', async () => {
     const end = await bring('a', 'whole', { size: 1_048_576 });
     const endOfNext = await bring('a', 'next', { size: 1_048_576 });

@@ -1,14 +1,29 @@
-import { connect } from 'node:net';
+import { threadShares } from '@token-vault/batching';
+import { connect, type Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import type { Handlers } from '@token-vault/operations';
 import { DomainError, itemErrorOf } from '@token-vault/contracts';
 import { RootKeyUnavailableError, RootKeyUnusableError } from '@token-vault/crypto';
 import { EventStoreUnavailableError } from '@token-vault/event-store';
-import { goodKey } from './tiny-app.ts';
+import { inFlight } from '../src/index.ts';
+import { applicationId, goodKey, tenantId } from './tiny-app.ts';
 import { canary, expectProblem, useEdge } from './edge.ts';
 
 const edge = useEdge();
 const { start } = edge;
+
+/** Sends a large body to create a token of it. */
+function sendBody(body: string): Socket {
+  const socket = connect(edge.app.port, '127.0.0.1');
+  const head = [
+    'POST /tokens HTTP/1.1',
+    'Host: x',
+    `SVC-API-KEY: ${goodKey}`,
+    'Content-Type: application/json',
+  ];
+  socket.write([...head, `Content-Length: ${body.length}`, '', body].join('\r\n'));
+  return socket;
+}
 
 describe('an error', () => {
   const failing = (error: Error): Handlers => ({ getToken: () => Promise.reject(error) });
@@ -103,5 +118,51 @@ describe('a client that disconnects', () => {
     resolve();
     expect((await edge.app.send('/tokens')).status).toBe(200);
     expect(edge.app.lines.filter((line) => Number(line.level) >= 40)).toEqual([]);
+  });
+
+  it('while the work for it goes on has its body counted until the work ends, and the work is told', async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const { promise: reached, resolve: reach } = Promise.withResolvers<AbortSignal | undefined>();
+    const createToken: Handlers['createToken'] = async (_input, { signal }) => {
+      reach(signal);
+      await promise;
+      return { body: {} };
+    };
+    await start({ handlers: { createToken } });
+    const before = inFlight.held;
+    const body = JSON.stringify({ type: 'token', data: 'x'.repeat(32 * 1024) });
+    const socket = sendBody(body);
+    const signal = await reached;
+    socket.destroy();
+    await expect.poll(() => signal?.aborted).toBe(true);
+    expect(inFlight.held - before).toBe(body.length);
+    resolve();
+    await expect.poll(() => inFlight.held - before).toBe(0);
+    expect(edge.app.lines.filter((line) => Number(line.level) >= 40)).toEqual([]);
+  });
+
+  it('while its body waits for its turn has it taken out of the queue', async () => {
+    await start();
+    const turn = await threadShares.begin({ tenantId, applicationId });
+    const before = inFlight.held;
+    const body = JSON.stringify({ type: 'token', data: 'x'.repeat(32 * 1024) });
+    const socket = sendBody(body);
+    await expect.poll(() => inFlight.held - before).toBe(body.length);
+    socket.destroy();
+    await expect.poll(() => edge.app.lines.map((line) => line.msg)).toContain('request refused');
+    await expect.poll(() => inFlight.held - before).toBe(0);
+    turn.end();
+  });
+
+  it('after it has its answer has no work that is told', async () => {
+    const { promise: reached, resolve: reach } = Promise.withResolvers<AbortSignal | undefined>();
+    const getToken: Handlers['getToken'] = async (_input, { signal }) => {
+      reach(signal);
+      return { body: {} };
+    };
+    await start({ handlers: { getToken } });
+    await edge.app.send('/tokens/abc');
+    await edge.app.send('/tokens/abc');
+    expect((await reached)?.aborted).toBe(false);
   });
 });

@@ -29,6 +29,7 @@ type Optional =
   | 'consoleSession'
   | 'onWaiting'
   | 'outOfTurn'
+  | 'signal'
   | 'isLenient'
   | 'onInvoked';
 
@@ -120,8 +121,8 @@ export function contextOf(
   dependencies: AdmissionDependencies,
   options: Pick<RequestContextOptions, 'transactionId' | 'idempotencyScope' | 'isTakenOver'> = {},
 ): RequestContext {
-  const { traceId, causationId, parents, consoleSession, onWaiting, outOfTurn, onInvoked, isLenient } =
-    call.request;
+  const { traceId, causationId, parents, consoleSession, isLenient } = call.request;
+  const { signal, onWaiting, outOfTurn, onInvoked } = call.request;
   return createRequestContext({
     principal: admitted.principal,
     admittedAtMs: admitted.atMs,
@@ -134,6 +135,7 @@ export function contextOf(
     parents,
     refusals: call.refusals,
     consoleSession,
+    signal,
     onWaiting,
     outOfTurn,
     onInvoked,

@@ -48,6 +48,8 @@ export interface OperationRequest {
   readonly refusals?: RecordedRefusals | undefined;
   /** The session of the console that the request's cookie names: signing in again takes its place. */
   readonly consoleSession?: (() => Promise<NamedSession | undefined>) | undefined;
+  /** Aborts when the client has gone (RequestContext.signal). Absent where requests have none. */
+  readonly signal?: AbortSignal | undefined;
   /** Called when the request waits for other requests (RequestContext.waitsForOthers). */
   readonly onWaiting?: (() => void) | undefined;
   /** Waits without the place of the request (RequestContext.outOfTurn). Absent where requests have none. */

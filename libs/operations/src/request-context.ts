@@ -50,6 +50,11 @@ export interface RequestContext {
   readonly isLenient: boolean;
   /** The request takes up one with its idempotency key that was cut off: what that one stored is under the same event ids. */
   readonly isTakenOver: boolean;
+  /**
+   * Aborts when the client has gone: the request does not wait for a turn any more, because it holds memory meanwhile. Undefined for requests without
+   * such a client.
+   */
+  readonly signal?: AbortSignal | undefined;
   /** From now on the request waits for work outside it, such as a run of a reactor, and gives its place to another request. */
   waitsForOthers(): void;
   /**
@@ -90,6 +95,8 @@ export interface RequestContextOptions {
   /** Authenticates the caller again; undefined result when the caller was authenticated a moment ago. */
   readonly principalNow?: (() => Promise<Principal | undefined>) | undefined;
   readonly consoleSession?: (() => Promise<NamedSession | undefined>) | undefined;
+  /** Aborts when the client has gone. */
+  readonly signal?: AbortSignal | undefined;
   /** Called when the request waits for other requests. */
   readonly onWaiting?: (() => void) | undefined;
   readonly outOfTurn?: OutOfTurn | undefined;
@@ -157,6 +164,7 @@ export function createRequestContext(options: RequestContextOptions): RequestCon
     isLenient: options.isLenient ?? false,
     part: partsFor(principal),
     isTakenOver: options.isTakenOver ?? idempotencyScope !== undefined,
+    signal: options.signal,
     waitsForOthers: () => options.onWaiting?.(),
     outOfTurn: options.outOfTurn ?? ((wait) => wait()),
     hasInvoked: (invocationId) => options.onInvoked?.(invocationId),

@@ -6,6 +6,7 @@ import {
   type TenantContext,
 } from '@token-vault/access';
 import { threadShares, type ThreadShares } from '@token-vault/batching';
+import type { RequestContext } from '@token-vault/operations';
 import type { ApplicationRow } from '../applications/queries.ts';
 
 /** The application as a caller, with the rules of its row. */
@@ -34,10 +35,10 @@ function matrixRow(row: ApplicationRow, containers: readonly string[], tenant: T
 export async function matrixRows(
   applications: readonly ApplicationRow[],
   containers: readonly string[],
-  principal: Principal,
+  { principal, signal }: Pick<RequestContext, 'principal' | 'signal'>,
   shares: Pick<ThreadShares, 'begin'> = threadShares,
 ): Promise<readonly MatrixRow[]> {
-  const turn = await shares.begin(holderOf(principal));
+  const turn = await shares.begin(holderOf(principal), signal);
   try {
     const rows: MatrixRow[] = [];
     for (const row of applications) {

@@ -64,7 +64,7 @@ export function createAccessHandlers(
         'list',
         data.map(({ id }) => id),
       );
-      const rows = await matrixRows(data, containers, context.principal);
+      const rows = await matrixRows(data, containers, context);
       const isCut = found.length > maxMatrixContainers;
       return { body: { pagination, containers, more_containers: isCut, data: rows } };
     },

@@ -38,7 +38,7 @@ const ofTokens: LargePageOptions = {
   tooMany: 'Too many reads of large tokens wait.',
 };
 
-type WaitingRequest = Pick<RequestContext, 'principal' | 'outOfTurn'>;
+type WaitingRequest = Pick<RequestContext, 'principal' | 'outOfTurn' | 'signal'>;
 
 export interface LargePages {
   /**
@@ -73,11 +73,11 @@ function limited(options: LargePageOptions): LargePages {
     refuse,
   });
   return {
-    async run({ principal, outOfTurn }, rows, work) {
+    async run({ principal, outOfTurn, signal }, rows, work) {
       if (!isLargePage(rows, smallBytes)) return work();
       const { tenantId, applicationId } = holderOf(principal);
       const waiting = fair.enter(tenantId, applicationId);
-      const begun = waiting?.begunWithin(waitMs) ?? Promise.resolve();
+      const begun = waiting?.begunWithin(waitMs, signal) ?? Promise.resolve();
       try {
         if (waiting) await outOfTurn(() => begun);
         return await work();

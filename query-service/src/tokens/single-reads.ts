@@ -21,7 +21,7 @@ export interface SingleReads {
     work: (row: TokenRow, isLarge: boolean) => Promise<Result>,
   ): Promise<Result>;
   /** Opens large data when it is the tenant's turn. */
-  openerOf(context: Pick<RequestContext, 'principal'>): TokenOpener;
+  openerOf(context: Pick<RequestContext, 'principal' | 'signal'>): TokenOpener;
 }
 
 /** What follows takes about as long as opening: writing the data into the answer, or copying it to a worker. */
@@ -50,10 +50,10 @@ export function createSingleReads(
         return work(present(row, context), true);
       });
     },
-    openerOf: ({ principal }) => ({
+    openerOf: ({ principal, signal }) => ({
       async open(place, sealed) {
         if (sealed.length <= smallTokenBytes) return keyRing.open(place, sealed);
-        const turn = await shares.begin(holderOf(principal));
+        const turn = await shares.begin(holderOf(principal), signal);
         try {
           return await keyRing.open(place, sealed);
         } finally {

@@ -29,7 +29,7 @@ export async function answerHostCall(
   limits: SandboxLimits,
 ): Promise<string> {
   const bounds = { depth: limits.jsonDepth, nodes: limits.jsonNodes };
-  await callShares.pace(holder, callMs);
+  await callShares.pace(holder, callMs, signal);
   if (method === 'fetch') {
     const request = decodeRequest(parseChecked(payload, bounds));
     const whole = { ...request, ...(body === undefined ? {} : { body }), signal };
@@ -40,7 +40,7 @@ export async function answerHostCall(
     throw new EgressError('unsupported', 'There is no such host call');
   const text = (body ?? '').toString();
   return JSON.stringify(
-    await calls.svc(name, await parseInTurn(holder, text.length, () => parseChecked(text, bounds))),
+    await calls.svc(name, await parseInTurn(holder, text.length, () => parseChecked(text, bounds), signal)),
   );
 }
 

@@ -9,13 +9,14 @@ const timesAsLong = 8;
  */
 const charsOfMs = 5 * 1024;
 
-/** Parses a text of guest code within the share of the thread that its tenant has. @throws the error of `parse` */
+/** Parses a text of guest code within the share of the thread that its tenant has. @throws the error of `parse`, and the reason of `signal` */
 export async function parseInTurn<Result>(
   holder: Holder,
   chars: number,
   parse: () => Result,
+  signal?: AbortSignal,
 ): Promise<Result> {
   return chars < largeChars
     ? parse()
-    : threadShares.run(holder, parse, { timesAsLong, besideOthersMs: chars / charsOfMs });
+    : threadShares.run(holder, parse, { timesAsLong, besideOthersMs: chars / charsOfMs }, signal);
 }
