@@ -78,6 +78,15 @@ describe('the story of a new user', () => {
     expect(body).toMatchObject({ status: 'ready', checks: { projections: { status: 'ok' } } });
   });
 
+  it.each(['/health/live', '/health/ready', '/openapi.json', '/docs', '/nothing'])(
+    'echoes the trace id of a request for %s',
+    async (at) => {
+      const headers = { 'SVC-TRACE-ID': 'my-trace-1' };
+      const answer = await vault.client('').request('GET', at, { key: null, headers });
+      expect(answer.headers.get('SVC-TRACE-ID')).toBe('my-trace-1');
+    },
+  );
+
   it('makes two private applications with the management key', async () => {
     manager = vault.client();
     const plain = await manager.expect<Application>(201, 'POST', '/applications', {

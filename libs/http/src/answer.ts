@@ -53,7 +53,6 @@ export function refuse(request: IncomingMessage, response: ServerResponse, error
     response.destroy();
     return;
   }
-  const traceId = traceIdOf(request);
-  response.setHeader('SVC-TRACE-ID', traceId);
+  const traceId = traceIdOf(request, response);
   sendProblem(response, toProblem(error), (request.url ?? '/').split('?', 1)[0] ?? '/', traceId);
 }

@@ -88,8 +88,7 @@ function expressPath(path: string): string {
 function route(id: OperationId, operation: Operation, executor: Executor, dependencies: AppDependencies) {
   return async (request: Request, response: Response): Promise<void> => {
     const sinceMs = performance.now();
-    const traceId = traceIdOf(request);
-    response.setHeader('SVC-TRACE-ID', traceId);
+    const traceId = traceIdOf(request, response);
     try {
       const answer = await runOperation({ id, request, response, traceId }, executor, dependencies);
       const status = answer.status ?? operation.success;
@@ -115,6 +114,11 @@ export function createApp(dependencies: AppDependencies): Express {
   app.disable('x-powered-by').disable('etag');
   app.set('trust proxy', dependencies.trustProxy ?? false);
   app.set('query parser', parseQuery);
+  // Routes that others mount on the app (health, metrics, documents) echo the trace id, too.
+  app.use((request: Request, response: Response, next: NextFunction) => {
+    traceIdOf(request, response);
+    next();
+  });
   const executor = executorOf(dependencies);
   const methods = new Map<string, string[]>();
   for (const [path, allowed] of methodsOfLiterals()) app.all(path, refuseOtherMethods(allowed));
@@ -189,8 +193,7 @@ function refuseOtherMethods(allowed: readonly string[]) {
 
 function refuseMethod(allowed: readonly string[]) {
   return (request: Request, response: Response): void => {
-    const traceId = traceIdOf(request);
-    response.setHeader('SVC-TRACE-ID', traceId);
+    const traceId = traceIdOf(request, response);
     response.setHeader('Allow', allowed.join(', '));
     const problem: Problem = {
       status: 405,
@@ -204,14 +207,12 @@ function refuseMethod(allowed: readonly string[]) {
 /** The last routes of an app: unknown paths, and errors of Express itself (a path that cannot be decoded). */
 export function finishApp(app: Express, logger: Logger): void {
   app.use((request: Request, response: Response) => {
-    const traceId = traceIdOf(request);
-    response.setHeader('SVC-TRACE-ID', traceId);
+    const traceId = traceIdOf(request, response);
     sendProblem(response, notFound, request.path, traceId);
   });
   // Express recognises an error handler by its four parameters.
   app.use((error: unknown, request: Request, response: Response, _next: unknown) => {
-    const traceId = traceIdOf(request);
-    response.setHeader('SVC-TRACE-ID', traceId);
+    const traceId = traceIdOf(request, response);
     const problem = toProblem(error);
     logFailure(logger, error, problem, { trace_id: traceId, operation: 'none' });
     sendProblem(response, problem, request.path, traceId);

@@ -57,7 +57,7 @@ function refusePlainly(
   status: number,
   detail: string,
 ): void {
-  const traceId = traceIdOf(request);
+  const traceId = traceIdOf(request, response);
   const body = plainProblem(status, detail, traceId);
   response.writeHead(status, {
     'Content-Type': 'application/problem+json',
