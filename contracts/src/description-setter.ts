@@ -1,14 +1,31 @@
-/** The caller that set the mask, the search indexes or the fingerprint expression of a token by a PATCH. */
+import { z } from 'zod';
+import type { Json } from './json.ts';
+import { anyJson } from './text.ts';
+
+/** The caller that set the mask, the search indexes, the fingerprint expression or the flag of deduplication of a token by a PATCH. */
 export interface DescriptionSetter {
-  readonly id: string;
-  /** Whether it saw the data where the token is. What it sees in other containers is not stored, so this ends when the token is moved. */
+  /** The id of an application or session. An id that comes once where the vault cannot tell that the same person calls again. */
+  readonly by: string;
+  /** Whether it saw the data where the token is. What it sees in other containers is not stored, so this ends when another caller moves the token. */
   readonly sees: boolean;
+  /** The value of the creator, which comes back when the field ends. Null: none. Undefined in events before version 5: the default of the type. */
+  readonly before?: Json | undefined;
 }
 
-const untilMoved = 'until-moved:';
+/** Events before version 5 have the id alone, of a caller that did not see the data. */
+export const storedSetter = z.union([
+  z.string(),
+  z.object({ by: z.string(), until_moved: z.literal(true).optional(), before: anyJson.optional() }),
+]);
+export type StoredSetter = z.infer<typeof storedSetter>;
 
-/** As `set_without_sight` of the events of a token stores the setter of a field. */
-export const textOfSetter = ({ id, sees }: DescriptionSetter): string => (sees ? untilMoved : '') + id;
+export const toStoredSetter = ({ by, sees, before }: DescriptionSetter): StoredSetter => ({
+  by,
+  ...(sees ? { until_moved: true } : {}),
+  ...(before === undefined ? {} : { before }),
+});
 
-export const setterOfText = (text: string): DescriptionSetter =>
-  text.startsWith(untilMoved) ? { id: text.slice(untilMoved.length), sees: true } : { id: text, sees: false };
+export const fromStoredSetter = (stored: StoredSetter): DescriptionSetter =>
+  typeof stored === 'string'
+    ? { by: stored, sees: false }
+    : { by: stored.by, sees: stored.until_moved ?? false, before: stored.before };

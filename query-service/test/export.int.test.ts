@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Principal } from '@token-vault/access';
 import { createAuditTrail, createRequestContext, type PresentCaller } from '@token-vault/operations';
-import { streams, textOfSetter, TokensExported } from '@token-vault/contracts';
+import { streams, toStoredSetter, TokensExported } from '@token-vault/contracts';
 import { waitUntil } from '@token-vault/test-support';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { createTokenExport, type ExportPage } from '../src/index.ts';
@@ -174,7 +174,7 @@ it.each(times)(
 it('an export leaves out a mask that a caller set without seeing the data', async () => {
   const set_without_sight = { mask: randomUUID() };
   await vault.token(tenantId, { token_id: 'd-unseen', mask: '{{ data }}', set_without_sight });
-  const set_by_seeing = { mask: textOfSetter({ id: randomUUID(), sees: true }) };
+  const set_by_seeing = { mask: toStoredSetter({ by: randomUUID(), sees: true, before: null }) };
   await vault.token(tenantId, { token_id: 'e-seen', mask: '{{ data }}', set_without_sight: set_by_seeing });
   await vault.settle();
   const page = await secondPage({});

@@ -1,33 +1,35 @@
+import { seesWithoutReason } from '@token-vault/access';
 import { isDeepStrictEqual } from 'node:util';
 import {
   authorOf,
   descriptions,
-  setterOfText,
-  textOfSetter,
+  fromStoredSetter,
+  toStoredSetter,
   type DescriptionSetter,
+  type Json,
   type TokenContent,
 } from '@token-vault/contracts';
 import type { RequestContext } from '@token-vault/operations';
 import { randomUUID } from 'node:crypto';
 import { isDataHidden, type PatchAttempt } from './patch-attempt.ts';
-import { effectOfPatch, expressionsIn } from './patch-effect.ts';
+import { effectOfPatch } from './patch-effect.ts';
 import { mergeMask, mergeMetadata, replace } from './patched-fields.ts';
 import { typeDefaults } from '@token-vault/tokens';
 
 /** The expressions of a token: its mask, and the values that are computed from its data. */
 export type Described = Pick<TokenContent, (typeof descriptions)[number] | 'set_without_sight'>;
 
-type Field = (typeof descriptions)[number];
-
-const noDefaults = { mask: undefined, searchIndexes: [] };
+type Description = (typeof descriptions)[number];
+type Field = Description | 'deduplicate_token';
 
 /**
- * The id that is stored with expressions which this caller sets without seeing the data. A session has an id other than its application,
- * which may see more. Code that a console session runs does not know the session, so each of its writes gets an id of its own.
+ * The id that is stored with what this caller sets. A session has an id other than its application, which may see more. A public key is in each
+ * browser, and code that a console session runs does not know the session: each of their writes gets an id of its own.
  */
-function setterOf({ principal, metadata }: RequestContext): string {
+function setterIdOf({ principal, metadata }: RequestContext): string {
   if (principal.actor.kind === 'session') return principal.actor.id;
-  return principal.shownAtMost === undefined ? authorOf(metadata) : `console:${randomUUID()}`;
+  if (principal.shownAtMost !== undefined) return `console:${randomUUID()}`;
+  return principal.applicationType === 'public' ? `public:${randomUUID()}` : authorOf(metadata);
 }
 
 /**
@@ -36,32 +38,43 @@ function setterOf({ principal, metadata }: RequestContext): string {
  */
 export function setWithoutSightAtFirst(context: RequestContext): Pick<Described, 'set_without_sight'> {
   if (context.principal.shownAtMost === undefined) return {};
-  const setter = setterOf(context);
+  const setter = toStoredSetter({ by: setterIdOf(context), sees: false, before: null });
   return { set_without_sight: Object.fromEntries(descriptions.map((field) => [field, setter])) };
 }
 
 /**
- * Whether the caller sees the data that its descriptions apply to: those of the token as it is, and those that others write where the token is
- * afterwards.
+ * Whether the caller sees the data that its descriptions apply to, also without a reason: those of the token as it is, and those that others write
+ * where the token is afterwards.
  */
-const seesData = ({ transform, targetTransform }: PatchAttempt): boolean =>
-  transform === 'reveal' && targetTransform === 'reveal';
+function seesData({ transform, targetTransform, target, details, context }: PatchAttempt): boolean {
+  if (transform !== 'reveal' || targetTransform !== 'reveal') return false;
+  const { principal } = context;
+  const { id, content } = details;
+  if (principal.reason === undefined) return true;
+  return [content.containers, target].every((containers) =>
+    seesWithoutReason(principal, 'token:update', { id, containers }),
+  );
+}
 
 const isMoved = ({ details, target }: PatchAttempt): boolean =>
   !isDeepStrictEqual(target, details.content.containers);
 
 /** Undefined: the creator of the token set the field, or a caller that saw the data in a release that did not store such callers. */
 function setterBefore(field: Field, attempt: PatchAttempt): DescriptionSetter | undefined {
-  const stored = attempt.details.content.set_without_sight?.[field];
+  const setters = attempt.details.content.set_without_sight ?? {};
+  // Events before version 5 name the flag with the expression.
+  const isOld = field === 'deduplicate_token' && typeof setters.fingerprint_expression === 'string';
+  const stored = setters[isOld ? 'fingerprint_expression' : field];
   if (stored === undefined) return undefined;
-  const { id, sees } = setterOfText(stored);
-  return { id, sees: sees && !isMoved(attempt) };
+  const setter = fromStoredSetter(stored);
+  const stays = !isMoved(attempt) || (setter.by === setterIdOf(attempt.context) && seesData(attempt));
+  return { ...setter, sees: setter.sees && stays };
 }
 
 /** Whether another caller set the field, and does not see the data. */
 function isForeign(field: Field, attempt: PatchAttempt): boolean {
   const setter = setterBefore(field, attempt);
-  return setter !== undefined && !setter.sees && setter.id !== setterOf(attempt.context);
+  return setter !== undefined && !setter.sees && setter.by !== setterIdOf(attempt.context);
 }
 
 /** Whether the patch replaces the whole field. An object of a mask is merged into the stored one. */
@@ -73,27 +86,38 @@ function isSaidWhole(field: Field, { patch }: PatchAttempt): boolean {
 
 /**
  * Whether the field ends with this patch: another caller set it without seeing the data, and this caller brings other data without giving
- * the whole field.
+ * the whole field. The flag of deduplication makes a fingerprint, so it ends with another expression, too.
  */
-const ends = (field: Field, attempt: PatchAttempt): boolean =>
-  attempt.patch.data !== undefined && !isSaidWhole(field, attempt) && isForeign(field, attempt);
+function ends(field: Field, attempt: PatchAttempt): boolean {
+  const { data, fingerprint_expression: expression } = attempt.patch;
+  const isOver = data !== undefined || (field === 'deduplicate_token' && expression !== undefined);
+  return isOver && !isSaidWhole(field, attempt) && isForeign(field, attempt);
+}
 
 /**
- * The stored fields to which the patch is applied. A field that ends gets the default of the type, if it was set at all. Where a part of the data
- * stays that this caller does not see, it gets none: the default could show more of that part.
+ * The value of a description that ends: that of the creator of the token. Where a part of the data stays that this caller does not see, there is
+ * none: another value could show more of that part.
  */
-export function describedBefore(attempt: PatchAttempt): Described {
+function valueAfterEnd(field: Description, attempt: PatchAttempt): Json | undefined {
   const { type, content } = attempt.details;
-  const { mask, search_indexes: indexes = [], fingerprint_expression: expression } = content;
-  const defaults = isDataHidden(attempt) ? noDefaults : typeDefaults[type];
-  const keptMask = ends('mask', attempt) && mask !== undefined ? defaults.mask : mask;
-  const isIndexed = indexes.length > 0;
-  const keptIndexes = ends('search_indexes', attempt) && isIndexed ? [...defaults.searchIndexes] : indexes;
-  const keptExpression = ends('fingerprint_expression', attempt) ? undefined : expression;
+  const before = setterBefore(field, attempt)?.before;
+  if (isDataHidden(attempt)) return undefined;
+  if (before !== undefined) return before ?? undefined;
+  // An event of an older release. The field is not added where it was left out.
+  if (field === 'mask') return content.mask === undefined ? undefined : typeDefaults[type].mask;
+  const isIndexed = field === 'search_indexes' && (content.search_indexes ?? []).length > 0;
+  return isIndexed ? [...typeDefaults[type].searchIndexes] : undefined;
+}
+
+/** The stored fields to which the patch is applied. */
+export function describedBefore(attempt: PatchAttempt): Described {
+  const { content } = attempt.details;
+  const of = (field: Description) => (ends(field, attempt) ? valueAfterEnd(field, attempt) : content[field]);
+  const [mask, indexes, expression] = descriptions.map(of);
   return {
-    ...(keptMask === undefined ? {} : { mask: keptMask }),
-    search_indexes: keptIndexes,
-    ...(keptExpression === undefined ? {} : { fingerprint_expression: keptExpression }),
+    ...(mask === undefined ? {} : { mask }),
+    search_indexes: (indexes ?? []) as string[],
+    ...(expression === undefined ? {} : { fingerprint_expression: expression as string }),
   };
 }
 
@@ -108,7 +132,7 @@ export function describedAfter(attempt: PatchAttempt): Described {
   };
 }
 
-function isChanged(field: Field, { details: { content }, patch }: PatchAttempt): boolean {
+function isChanged(field: Description, { details: { content }, patch }: PatchAttempt): boolean {
   switch (field) {
     case 'mask':
       return !isDeepStrictEqual(mergeMask(content.mask, patch.mask), content.mask);
@@ -123,18 +147,11 @@ function isChanged(field: Field, { details: { content }, patch }: PatchAttempt):
   }
 }
 
-/**
- * The stored flag to which the patch is applied. The flag makes the fingerprint, and so may the setting of the tenant when there is no flag. So
- * a flag that a caller changed without sight is named with the fingerprint's expression, and is off after other data, or another expression, of
- * another caller.
- */
+/** The stored flag to which the patch is applied. One that ends is that of the creator, or off in an event before version 5. */
 function flagBefore(attempt: PatchAttempt): boolean | undefined {
-  const {
-    details: { content },
-    patch,
-  } = attempt;
-  const isSaid = patch.data !== undefined || patch.fingerprint_expression !== undefined;
-  return isSaid && isForeign('fingerprint_expression', attempt) ? false : content.deduplicate_token;
+  if (!ends('deduplicate_token', attempt)) return attempt.details.content.deduplicate_token;
+  const { before = false } = setterBefore('deduplicate_token', attempt) ?? {};
+  return (before as boolean | null) ?? undefined;
 }
 
 /** Whether tokens of equal data are looked for after the patch. Undefined: the setting of the tenant decides. */
@@ -147,48 +164,72 @@ function looksForMore(attempt: PatchAttempt): boolean {
   return after !== false && after !== flagBefore(attempt);
 }
 
-/** The patch changes metadata that expressions of the field read. */
-function readsChangedMetadata(field: Field, attempt: PatchAttempt): boolean {
+/** The caller does not see the data, and changes metadata that the fingerprint reads: it could take the salt away. */
+function changesSalt(attempt: PatchAttempt): boolean {
   const { patch, details } = attempt;
   const { metadata } = details.content;
-  if (patch.metadata === undefined || isDeepStrictEqual(mergeMetadata(metadata, patch.metadata), metadata))
-    return false;
-  const expressions = expressionsIn(describedAfter(attempt)[field]);
-  return expressions.some((each) => effectOfPatch(each, patch).changesMetadata);
+  if (patch.metadata === undefined || seesData(attempt)) return false;
+  if (isDeepStrictEqual(mergeMetadata(metadata, patch.metadata), metadata)) return false;
+  const { fingerprint_expression: expression } = describedAfter(attempt);
+  return expression !== undefined && effectOfPatch(expression, patch).changesMetadata;
 }
 
-/** Whether the patch sets the field to another value, or decides what its expressions show. */
+/** Whether the patch sets the field to another value. */
 function sets(field: Field, attempt: PatchAttempt): boolean {
+  if (field === 'deduplicate_token') return looksForMore(attempt);
   const isGiven = attempt.patch[field] !== undefined;
   if (isGiven && (ends(field, attempt) || isChanged(field, attempt))) return true;
-  if (readsChangedMetadata(field, attempt)) return true;
-  return field === 'fingerprint_expression' && looksForMore(attempt);
+  return field === 'fingerprint_expression' && changesSalt(attempt);
 }
 
 /** The fields that the patch would change. They are compared with the stored ones, so that a client may send the token back unchanged. */
-export const changedDescriptions = (attempt: PatchAttempt): Field[] =>
+export const changedDescriptions = (attempt: PatchAttempt): Description[] =>
   descriptions.filter((field) => isChanged(field, attempt));
 
-/**
- * After the patch, the caller that set the field. A caller that sees the data and says the whole field together with data takes the field over
- * unchanged. Of a field of two callers the setter is none of them: it ends with the next data of either.
- */
+/** The value that comes back when what this patch sets ends. The creator's fingerprint without its salt does not. */
+function creatorsValue(field: Field, attempt: PatchAttempt): Json | undefined {
+  if (field === 'fingerprint_expression' && changesSalt(attempt)) return null;
+  if (ends(field, attempt))
+    return (field === 'deduplicate_token' ? flagBefore(attempt) : valueAfterEnd(field, attempt)) ?? null;
+  const setter = setterBefore(field, attempt);
+  return setter ? setter.before : (attempt.details.content[field] ?? null);
+}
+
+/** Whether the caller sees the data and says the whole field together with data: then it takes the field over unchanged. */
+const isTakenOver = (field: Field, attempt: PatchAttempt): boolean =>
+  attempt.patch.data !== undefined && isSaidWhole(field, attempt) && seesData(attempt);
+
+/** The setter of what this patch sets. Of a field of two callers it is none of them: the field ends with the next data of either. */
+function setterNow(
+  field: Field,
+  attempt: PatchAttempt,
+  before: DescriptionSetter | undefined,
+): DescriptionSetter | undefined {
+  const caller = { by: setterIdOf(attempt.context), sees: seesData(attempt) };
+  const value = { before: creatorsValue(field, attempt) };
+  if (before && before.by !== caller.by && !isSaidWhole(field, attempt))
+    return { by: `several:${randomUUID()}`, sees: before.sees && caller.sees, ...value };
+  const isCreator = caller.sees && caller.by === attempt.details.createdBy;
+  return isCreator ? undefined : { ...caller, ...value };
+}
+
+/** After the patch, the caller that set the field. */
 function setterAfter(field: Field, attempt: PatchAttempt): DescriptionSetter | undefined {
-  const { patch, context } = attempt;
+  // The flag makes an expression of its own where there is none.
+  if (field === 'fingerprint_expression' && describedAfter(attempt)[field] === undefined) {
+    const flag = setterAfter('deduplicate_token', attempt);
+    return flag && { ...flag, before: null };
+  }
   const before = ends(field, attempt) ? undefined : setterBefore(field, attempt);
-  const isWhole = isSaidWhole(field, attempt);
-  const isTakenOver = isWhole && patch.data !== undefined && seesData(attempt);
-  if (!isTakenOver && !sets(field, attempt)) return before;
-  const caller = { id: setterOf(context), sees: seesData(attempt) };
-  if (isWhole || before === undefined || before.id === caller.id) return caller;
-  return { id: `several:${randomUUID()}`, sees: before.sees && caller.sees };
+  const isSet = isTakenOver(field, attempt) || sets(field, attempt);
+  return isSet ? setterNow(field, attempt, before) : before;
 }
 
 /** After the patch, the callers that set fields by a PATCH. */
 export function setWithoutSightAfter(attempt: PatchAttempt): Pick<Described, 'set_without_sight'> {
-  const entries = descriptions.flatMap((field) => {
+  const entries = ([...descriptions, 'deduplicate_token'] as const).flatMap((field) => {
     const setter = setterAfter(field, attempt);
-    return setter ? [[field, textOfSetter(setter)] as const] : [];
+    return setter ? [[field, toStoredSetter(setter)] as const] : [];
   });
   return entries.length === 0 ? {} : { set_without_sight: Object.fromEntries(entries) };
 }

@@ -64,8 +64,7 @@ describe('a field that a caller without sight of the data set together with the 
 
   it('stays when that caller sends it again with the data, and other fields end', async () => {
     await vault.update('tok', { data: { number: card }, mask: shows.mask });
-    const by = { mask: expect.stringMatching(/^until-moved:/) as unknown };
-    expect(await of()).toEqual({ mask: shows.mask, indexes: [], expression: undefined, by });
+    expect(await of()).toEqual({ mask: shows.mask, indexes: [], expression: undefined, by: undefined });
   });
 
   it('ends in the transaction of another caller', async () => {
@@ -75,10 +74,13 @@ describe('a field that a caller without sight of the data set together with the 
     expect((await of()).mask).toMatchObject(defaultMask);
   });
 
-  it('does not show data afterwards that it hid before', async () => {
-    await vault.update('tok', { data: theirs, mask: null }, { as: blind() });
-    await vault.update('tok', { data: { number: card } });
-    expect((await of()).mask).toBeUndefined();
+  it('gives its place to what the creator said', async () => {
+    const mask = { number: '{{ data.number | slice: 0, 6 }}' };
+    await vault.create({ type: 'card', id: 'own', data: { number: card }, mask });
+    await vault.update('own', { data: theirs, mask: 'x' }, { as: blind() });
+    await vault.update('own', { data: theirs, mask: 'y' }, { as: blind('other') });
+    await vault.update('own', { data: { number: card } });
+    expect((await vault.stored('own'))?.content.mask).toEqual(mask);
   });
 });
 
@@ -196,7 +198,7 @@ describe('a field that a caller set where it sees the data', () => {
     await vault.update('tok', { ...shows, deduplicate_token: true }, { as: setter() });
     for (const patch of patches) await vault.update('tok', patch, { as: seesIn(container, 'home') });
     expect(await of()).toEqual({ mask: expect.objectContaining(defaultMask) as unknown, ...ended });
-    expect((await vault.stored('tok'))?.content).toMatchObject({ deduplicate_token: false });
+    expect((await vault.stored('tok'))?.content).not.toHaveProperty('deduplicate_token');
   });
 
   it('ends when the setter has taken the token there from where others keep it', async () => {
@@ -229,6 +231,35 @@ describe('a field that a caller set where it sees the data', () => {
     expect(await of()).toMatchObject(asSet);
   });
 
+  it('stays when its setter moves the token and sees the data there, too', async () => {
+    await vault.create({ type: 'card', id: 'tok', data: { number: card }, containers: ['/in/'] });
+    const both = seesIn('/', 'home');
+    await vault.update('tok', shows, { as: both });
+    await vault.update('tok', home, { as: both });
+    await vault.update('tok', { data: theirs }, { as: blind() });
+    expect(await of()).toMatchObject(asSet);
+  });
+
+  it('ends in its place when its setter sees the data only with a reason', async () => {
+    const rule = { ...setter().rules[0], reason: 'required' } as Principal['rules'][number];
+    const as = { ...setter(), rules: [rule], reason: 'ticket 7' };
+    await vault.create({ type: 'card', id: 'tok', data: { number: card }, containers: ['/in/'] });
+    await vault.update('tok', { mask: shows.mask }, { as });
+    await vault.update('tok', { data: { number: theirs.number } });
+    expect((await of()).mask).toMatchObject(defaultMask);
+  });
+
+  it('does not go over to a caller that takes the expression of its flag away', async () => {
+    await vault.create({ type: 'card', id: 'tok', data: { number: card }, containers: ['/in/'] });
+    await vault.update('tok', { deduplicate_token: true }, { as: setter() });
+    const both = seesIn('/', 'home');
+    await vault.update('tok', { fingerprint_expression: null }, { as: both });
+    await vault.update('tok', { data: theirs, ...home }, { as: both });
+    const { content } = (await vault.stored('tok')) ?? {};
+    for (const field of ['fingerprint', 'fingerprint_expression', 'deduplicate_token'])
+      expect(content).not.toHaveProperty(field);
+  });
+
   it('ends with the data of either, where two callers set parts of it', async () => {
     await vault.create({ type: 'card', id: 'tok', data: { number: card }, containers: ['/in/'] });
     await vault.update('tok', { mask: { x: '{{ data.number }}' } }, { as: setter() });
@@ -239,14 +270,29 @@ describe('a field that a caller set where it sees the data', () => {
   });
 });
 
+it('a field that a public key set ends with other data under the same key: each browser has it', async () => {
+  const browser: Principal = { ...blind(), applicationType: 'public' };
+  await vault.create({ type: 'card', id: 'tok', data: { number: card } });
+  await vault.update('tok', { data: theirs, ...shows, deduplicate_token: true }, { as: browser });
+  expect(await of()).toMatchObject(asSet);
+  await vault.update('tok', { data: { ...theirs, number: card } }, { as: browser });
+  expect(await of()).toMatchObject({ indexes: [], expression: undefined, by: undefined });
+  expect((await of()).mask).toMatchObject(defaultMask);
+});
+
 describe('metadata that a caller without sight changes together with the whole data', () => {
   it('ends the fields that read it, when another caller brings data', async () => {
-    const mask = '{{ data[metadata.shown] }}';
-    await vault.create({ type: 'card', id: 'tok', data: { number: card }, mask, metadata: { shown: 'cvc' } });
-    await vault.update('tok', { data: theirs, metadata: { shown: 'number' } }, { as: blind() });
-    expect(await of()).toMatchObject({ mask, by: { mask: 'blind' } });
+    const expression = '{{ data.number }}{{ metadata.salt }}';
+    const body = {
+      data: { number: card },
+      fingerprint_expression: expression,
+      metadata: { salt: 'dhf8w7f' },
+    };
+    await vault.create({ type: 'card', id: 'tok', ...body });
+    await vault.update('tok', { data: theirs, metadata: { salt: '' } }, { as: blind() });
+    expect(await of()).toMatchObject({ expression, by: { fingerprint_expression: { by: 'blind' } } });
     await vault.update('tok', { data: { number: card } });
-    expect((await of()).mask).toMatchObject(defaultMask);
+    expect(await of()).toMatchObject({ expression: undefined, by: undefined });
   });
 });
 
@@ -260,8 +306,7 @@ describe('the flag that looks for tokens of equal data', () => {
     await vault.update('tok', { data: theirs, ...flag }, { as: blind() });
     expect(await flagged()).toMatchObject({ ...flag, fingerprint_expression: '{{ data.number }}' });
     await vault.update('tok', { data: { number: card } });
-    expect(await flagged()).toMatchObject({ deduplicate_token: false });
-    for (const field of ['fingerprint_expression', 'fingerprint', 'set_without_sight'])
+    for (const field of ['deduplicate_token', 'fingerprint_expression', 'fingerprint', 'set_without_sight'])
       expect(await flagged()).not.toHaveProperty(field);
   });
 
@@ -269,7 +314,8 @@ describe('the flag that looks for tokens of equal data', () => {
     await vault.update('tok', { data: theirs, ...flag }, { as: blind() });
     const { fingerprint_expression: expression } = shows;
     await vault.update('tok', { data: { number: card }, fingerprint_expression: expression });
-    expect(await flagged()).toMatchObject({ fingerprint_expression: expression, deduplicate_token: false });
+    expect(await flagged()).toMatchObject({ fingerprint_expression: expression });
+    expect(await flagged()).not.toHaveProperty('deduplicate_token');
   });
 
   it.each([null, shows.fingerprint_expression])(
@@ -277,7 +323,7 @@ describe('the flag that looks for tokens of equal data', () => {
     async (said) => {
       await vault.update('tok', { data: theirs, ...flag }, { as: blind() });
       await vault.update('tok', { fingerprint_expression: said });
-      expect(await flagged()).toMatchObject({ deduplicate_token: false });
+      expect(await flagged()).not.toHaveProperty('deduplicate_token');
       expect((await flagged())?.fingerprint_expression).toBe(said ?? undefined);
     },
   );
@@ -287,8 +333,8 @@ describe('the flag that looks for tokens of equal data', () => {
     await vault.update('tok', { data: theirs, ...flag }, { as: blind('other') });
     expect(await flagged()).toMatchObject(flag);
     await vault.update('tok', { data: { number: card } });
-    expect(await flagged()).toMatchObject({ deduplicate_token: false });
-    expect(await flagged()).not.toHaveProperty('fingerprint');
+    for (const field of ['deduplicate_token', 'fingerprint'])
+      expect(await flagged()).not.toHaveProperty(field);
   });
 
   it('that a caller without sight left to the setting of the tenant is off afterwards', async () => {

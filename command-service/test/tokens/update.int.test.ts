@@ -77,7 +77,6 @@ describe('an update', () => {
       containers: ['/general/high/'],
       search_indexes: [],
       index_hashes: [],
-      set_without_sight: expect.any(Object) as unknown,
       signature: expect.any(String) as unknown,
     });
   });

@@ -122,4 +122,5 @@ export const eventHistory: readonly (readonly string[])[] = [
     'ApplicationKeyDeleted.v2',
     'ApplicationSigned.v2',
   ],
+  ['TokenCreated.v5', 'TokenUpdated.v5'],
 ];

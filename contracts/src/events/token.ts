@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { storedSetter } from '../description-setter.ts';
 import { transforms } from '../permissions.ts';
 import { anyJson } from '../text.ts';
 import { defineEvent, unchanged } from './registry.ts';
@@ -29,10 +30,10 @@ const content = {
   deduplicate_token: z.boolean().optional(),
   expires_at: moment.optional(),
   /**
-   * Who set these fields by a PATCH (`DescriptionSetter`): the id of an application, a session, or of none that comes again. A field of a caller that does not see the
-   * data ends when another caller changes the data (rules.md §5).
+   * The callers that set these fields by a PATCH, without the creator of the token. A field of a caller that does not see the data ends when another caller
+   * changes the data (rules.md §5).
    */
-  set_without_sight: z.partialRecord(z.enum(descriptions), z.string()).optional(),
+  set_without_sight: z.partialRecord(z.enum([...descriptions, 'deduplicate_token']), storedSetter).optional(),
   signature,
 };
 export type TokenContent = z.infer<z.ZodObject<typeof content>>;
@@ -45,9 +46,10 @@ const shown = z.enum(transforms).optional();
 
 /**
  * Version 1 has the content only. Version 2 has all fields except `set_without_sight`. Version 4 may carry a signature of form 2, as may
- * TokenSigned 2 and TokenCvcPurged 3.
+ * TokenSigned 2 and TokenCvcPurged 3. Version 5 may have objects in `set_without_sight`.
  */
 export const TokenCreated = defineEvent('TokenCreated', z.object({ ...identity, ...content, shown }), [
+  unchanged,
   unchanged,
   unchanged,
   unchanged,
@@ -64,7 +66,7 @@ export const TokenUpdated = defineEvent(
     /** Data keys that this event destroys: the key of a cvc that was replaced or removed. */
     key_ids: z.array(keyId).optional(),
   }),
-  [unchanged, unchanged, unchanged],
+  [unchanged, unchanged, unchanged, unchanged],
 );
 /** Signs a token of a release that did not sign tokens, in its present state. */
 export const TokenSigned = defineEvent(

@@ -41,6 +41,16 @@ export function seesMoreAfterMove(
   return exposuresOf(principal, after).some((exposure, index) => exposure > (exposuresBefore[index] ?? -1));
 }
 
+/** Whether the caller sees the data of the token by this permission in each request, also in one without a reason. */
+export function seesWithoutReason(
+  { reason: _reason, ...principal }: Principal,
+  permission: TokenPermission,
+  token: AccessibleToken,
+): boolean {
+  const access = decideTokenAccess(principal, permission, token);
+  return access.isGranted && access.transform === 'reveal' && !access.isBreakGlass;
+}
+
 function revealsEverything(grants: Grants, permission: TokenPermission): boolean {
   for (const rule of grants.rules) {
     if (!rule.permissions.includes(permission)) continue;

@@ -6,6 +6,6 @@ export { tokenVisibility, type TokenVisibility, type VisibilityClause } from './
 export { isDataSearchable, searchableData, type SearchableData } from './search-data.ts';
 export { explainTokenAccess, shownAccess, type ExplainedAccess, type ShownAccess } from './explain.ts';
 export { checkGrants, checkSessionGrants } from './grants.ts';
-export { seesEverything, seesMoreAfterMove } from './exposure.ts';
+export { seesEverything, seesMoreAfterMove, seesWithoutReason } from './exposure.ts';
 export { lesserOf } from './transforms.ts';
 export type { TokenAccess } from './token-access.ts';

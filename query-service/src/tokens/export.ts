@@ -1,10 +1,11 @@
 import type { Principal } from '@token-vault/access';
 import {
   authenticationReadModels,
-  setterOfText,
+  fromStoredSetter,
   TokensExported,
   type descriptions,
   type Json,
+  type StoredSetter,
 } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import {
@@ -189,14 +190,18 @@ export function createTokenExport(dependencies: ExportDependencies): ExportToken
 }
 
 /**
- * The row without expressions that end with other data (rules.md §5): the importing vault would keep them for ever. Those of a caller that saw
- * the data where the token is are exported.
+ * The row with the expressions of the creator of the token in the place of those that end with other data (rules.md §5): the importing vault would
+ * keep them for ever. Those of a caller that saw the data where the token is are exported.
  */
 function withoutUnseen(row: TokenRow): TokenRow {
-  const setters = JSON.parse(row.set_without_sight ?? '{}') as Record<string, string>;
-  const kept = <Field extends (typeof descriptions)[number]>(field: Field) => {
-    const setter = setters[field];
-    return setter === undefined || setterOfText(setter).sees ? row[field] : null;
+  const setters = JSON.parse(row.set_without_sight ?? '{}') as Readonly<Record<string, StoredSetter>>;
+  const kept = (field: (typeof descriptions)[number]) => {
+    const setter = setters[field] === undefined ? undefined : fromStoredSetter(setters[field]);
+    if (setter === undefined || setter.sees) return row[field];
+    const { before = null } = setter;
+    return before === null || field === 'fingerprint_expression'
+      ? (before as string | null)
+      : JSON.stringify(before);
   };
   return {
     ...row,
