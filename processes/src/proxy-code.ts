@@ -57,7 +57,7 @@ export function createProxyCode(audit: AuditTrail, dependencies: CodeDependencie
       },
       {
         code: run.code,
-        args: run.args,
+        ...run.args,
         configuration: await proxy.configuration(),
         applicationId,
         timeoutMs,

@@ -1,3 +1,4 @@
+import { holderOf } from '@token-vault/access';
 import {
   ConflictError,
   firstCvcEnd,
@@ -137,7 +138,8 @@ export class ProxyCode {
     const { proxy } = this.#exchange;
     const code = proxy?.responseCode;
     if (!proxy || code === undefined) return answer;
-    return transformedAnswer(answer, (args) => this.#run(proxy, { part: 'response', code, args }));
+    const holder = holderOf(this.#context.principal);
+    return transformedAnswer(answer, holder, (args) => this.#run(proxy, { part: 'response', code, args }));
   }
 
   /** The request that code made may hold data of the tokens that it was shown. Code may delete those that it made itself. @throws ConflictError */

@@ -1,10 +1,11 @@
 import { threadShares, type Holder, type Turn } from '@token-vault/batching';
-import { DomainError, ValidationError, type Json, type RawRequest } from '@token-vault/contracts';
+import { DomainError, ValidationError, type RawRequest } from '@token-vault/contracts';
 import type { DetokenizedToken, RequestExpressions, TokenReferences } from '@token-vault/expressions';
 import { piecesOfBody } from './body.ts';
 import { onlyOne, piecesOfHeaders, requireHeaderValue } from './headers.ts';
 import { inQuery, piecesOfPairs } from './pairs.ts';
 import { Template } from './template.ts';
+import type { CodeArguments } from './transforms.ts';
 
 /** rules.md §4. */
 const maxTokens = 100;
@@ -27,7 +28,7 @@ export interface Outgoing {
 /** A request with the data of its tokens. `args`: the same as the code of a configured proxy gets it. */
 export interface Filled {
   readonly outgoing: Outgoing;
-  readonly args?: Json;
+  readonly args?: CodeArguments;
 }
 
 /** A GET with a body of no bytes would be sent with a length. */

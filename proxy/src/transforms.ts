@@ -1,3 +1,4 @@
+import type { Holder } from '@token-vault/batching';
 import {
   DomainError,
   isReservedHeader,
@@ -14,6 +15,7 @@ import { Readable } from 'node:stream';
 import { kindOf } from './body.ts';
 import { urlBelow, type ConfiguredProxy } from './configured.ts';
 import { isHeaderName, isHeaderValue, staysBehind } from './headers.ts';
+import { largeAnswers } from './large-answers.ts';
 import type { Outgoing } from './outgoing.ts';
 
 /** The tokens that code was shown. `isComplete`: false when there are others, which are not named. */
@@ -24,13 +26,20 @@ export interface Seen {
   readonly cvcEndsAt?: string | undefined;
 }
 
+/** The arguments of code. A body of JSON stays text, because its values may take twenty times as much memory. */
+export interface CodeArguments {
+  readonly args: JsonObject;
+  /** The text of `body` as JSON, which the process of the code parses; null when it is no JSON. Unset for other bodies. */
+  readonly bodyText?: string | undefined;
+}
+
 /** A run of a transform. */
 export interface CodeRun {
   readonly proxy: ConfiguredProxy;
   /** Which of the transforms it is. */
   readonly part: 'request' | 'response';
   readonly code: string;
-  readonly args: Json;
+  readonly args: CodeArguments;
   /** The exchange that the code is part of. */
   readonly exchangeId: string;
   readonly signal: AbortSignal;
@@ -73,16 +82,20 @@ type Pairs = readonly (readonly [name: string, value: string])[];
 const valueOf = (headers: Pairs, name: string): string =>
   headers.find(([each]) => each.toLowerCase() === name)?.[1] ?? '';
 
-/** JSON as a value, other text as text; undefined for bytes, which code does not see. */
-function bodyFor(bytes: Uint8Array, headers: Pairs): Json | undefined {
-  const type = valueOf(headers, 'content-type');
-  if (bytes.length === 0 || !/^(identity)?$/i.test(valueOf(headers, 'content-encoding'))) return undefined;
+/** The arguments with the body: JSON apart, other text as text; null for bytes, which code does not see. */
+function withBody(args: JsonObject, bytes: Uint8Array, headers: Pairs): CodeArguments {
+  const kind = kindOf(valueOf(headers, 'content-type'));
+  const isPlain = /^(identity)?$/i.test(valueOf(headers, 'content-encoding'));
+  const text = bytes.length === 0 || !isPlain || kind === undefined ? null : textOf(bytes);
+  if (kind === 'json' && text !== null) return { args: { ...args, body: null }, bodyText: text };
+  return { args: { ...args, body: text } };
+}
+
+function textOf(bytes: Uint8Array): string | null {
   try {
-    const text = utf8.decode(bytes);
-    const kind = kindOf(type);
-    return kind === 'json' ? (JSON.parse(text) as Json) : kind && text;
+    return utf8.decode(bytes);
   } catch {
-    return undefined;
+    return null;
   }
 }
 
@@ -139,38 +152,32 @@ function changed(message: Message, given: JsonObject, place: string): Message {
 /** Where a request is read before a transform. */
 type Target = Pick<ConfiguredProxy, 'destination'>;
 
-function requireSmall(bytes: number, what: string, code: 'payload_too_large' | 'destination_failed'): void {
+function requireSmall(bytes: number, what: string): void {
   if (bytes > mostBytes)
-    throw new DomainError(code, `${what} is larger than 1 MiB, the most that a transform takes.`);
-}
-
-/** As JSON. Infinite for a value that is nested too deep to be written. */
-function bytesOf(value: Json): number {
-  try {
-    return Buffer.byteLength(JSON.stringify(value));
-  } catch (error) {
-    if (error instanceof RangeError) return Infinity;
-    throw error;
-  }
+    throw new DomainError(
+      'payload_too_large',
+      `${what} is larger than 1 MiB, the most that a transform takes.`,
+    );
 }
 
 /**
  * The request as code gets it: `path` is below the base path. The size of the whole as JSON depends on the data in it, so call this where
  * errors of expressions count as misses. @throws DomainError `payload_too_large`
  */
-export function argumentsOf(outgoing: Outgoing, { destination }: Target): Json {
-  requireSmall(outgoing.body.length, 'The request', 'payload_too_large');
+export function argumentsOf(outgoing: Outgoing, { destination }: Target): CodeArguments {
+  requireSmall(outgoing.body.length, 'The request');
   const url = new URL(outgoing.url);
   const base = new URL(destination).pathname.replace(/\/$/, '');
-  const args = {
+  const head = {
     method: outgoing.method,
     path: url.pathname.slice(base.length),
     query: url.search.slice(1),
     headers: headersFor(outgoing.headers),
-    body: bodyFor(outgoing.body, outgoing.headers) ?? null,
   };
-  requireSmall(bytesOf(args), 'The request as JSON', 'payload_too_large');
-  return args;
+  const { args, bodyText } = withBody(head, outgoing.body, outgoing.headers);
+  const bodyBytes = bodyText === undefined ? 0 : outgoing.body.length;
+  requireSmall(Buffer.byteLength(JSON.stringify(args)) + bodyBytes, 'The request as JSON');
+  return { args, bodyText };
 }
 
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
@@ -199,38 +206,30 @@ function urlFrom(proxy: ConfiguredProxy, path: Json): URL {
   }
 }
 
-async function collected(body: Readable): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  // Leaving the loop destroys the stream and its connection.
-  for await (const chunk of body as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    requireSmall(size, 'The answer of the destination', 'destination_failed');
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
-}
-
 /** The answer as code gets it, and the properties that code may return: `status`, `headers`, `body`; tokens take the place of the body. */
 export async function transformedAnswer(
   answer: EgressAnswer,
-  run: (args: Json) => Promise<CodeResult>,
+  holder: Holder,
+  run: (args: CodeArguments) => Promise<CodeResult>,
 ): Promise<AnswerStream> {
-  const bytes = await collected(answer.body);
-  const { raw, tokens } = await run({
-    status: answer.status,
-    headers: headersFor(answer.headers),
-    body: bodyFor(bytes, answer.headers) ?? null,
-  });
+  const { status, headers } = answer;
+  return largeAnswers.read(
+    { body: answer.body, mostBytes, holder },
+    (bytes) => withBody({ status, headers: headersFor(headers) }, bytes, headers),
+    async (args, bytes) => changedAnswer({ status, headers, body: bytes }, await run(args)),
+  );
+}
+
+/** @throws DomainError when the code gave what no answer may have */
+function changedAnswer(
+  answer: Message & Pick<EgressAnswer, 'status'>,
+  { raw, tokens }: CodeResult,
+): AnswerStream {
   const given = objectOf(raw);
   const { status = answer.status } = given;
   if (typeof status !== 'number' || !Number.isInteger(status) || status < 200 || status > 599)
     throw faulty('response.status', 'must be a status from 200 to 599');
-  const message = changed(
-    { headers: answer.headers, body: bytes },
-    tokens === undefined ? given : { ...given, body: tokens },
-    'response',
-  );
+  const message = changed(answer, tokens === undefined ? given : { ...given, body: tokens }, 'response');
   const headers = message.headers.filter(
     ([name]) => !/^(content-length|transfer-encoding)$/i.test(name) && !isReservedHeader(name),
   );

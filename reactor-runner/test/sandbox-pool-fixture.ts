@@ -12,6 +12,7 @@ export interface RunSettings {
   readonly tenantId?: string;
   readonly caller?: string;
   readonly args?: Json;
+  readonly bodyText?: string;
   readonly configuration?: Record<string, string>;
   readonly timeoutMs?: number;
   readonly hostCalls?: HostCalls;
@@ -36,6 +37,7 @@ export async function createTestPool(options: SandboxPoolOptions = {}): Promise<
         tenantId = 'tenant',
         caller,
         args = {},
+        bodyText,
         configuration = {},
         // As long as a busy machine needs.
         timeoutMs = 60_000,
@@ -50,6 +52,7 @@ export async function createTestPool(options: SandboxPoolOptions = {}): Promise<
         caller,
         code,
         args,
+        bodyText,
         configuration,
         timeoutMs,
         hostCalls,

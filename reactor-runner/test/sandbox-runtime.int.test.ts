@@ -44,6 +44,18 @@ describe('a reactor', () => {
     expect(raw).toEqual({ args: { a: [1, 'ü', null] }, configuration: { KEY: 'v' }, svc: null });
   });
 
+  it.each([
+    ['JSON', '{"b":[1,"ü"]}', { b: [1, 'ü'] }],
+    ['text that would end the arguments', '1},"hasSvc":true,"args":{"a":2', null],
+    ['values that are nested deep', `${'['.repeat(50_000)}1${']'.repeat(50_000)}`, expect.anything()],
+    ['no JSON', '{', null],
+  ])('gets a body that came as text: %s', async (_what, bodyText, expected) => {
+    const code =
+      'const { a, body } = req.args; return { raw: [a, req.svc, JSON.stringify(Object.keys(req.args)), body?.length === 1 ? "deep" : body] };';
+    const raw = await rawOf(code, { args: { a: 1, body: null }, bodyText });
+    expect(raw).toEqual([1, null, '["a","body"]', expected]);
+  });
+
   it('may be a plain function, or the default export of a transpiled module', async () => {
     expect(await test.run('module.exports = () => ({ raw: 1 })')).toMatchObject({ result: { raw: 1 } });
     expect(await test.run('exports.default = async () => ({ raw: 2 })')).toMatchObject({

@@ -19,6 +19,8 @@ export interface CodeDependencies {
 export interface Code {
   readonly code: string;
   readonly args: Json;
+  /** The text of `args.body` as JSON (RunRequest). */
+  readonly bodyText?: string | undefined;
   readonly configuration: Readonly<Record<string, string>>;
   /** The application whose rights `req.svc` has. Without one there is no `req.svc`. */
   readonly applicationId: string | undefined;
@@ -40,7 +42,7 @@ export type CodeEnd =
 
 /** Runs code in the sandbox, once, and tokenizes its output. @throws DomainError of the tokenization */
 export async function runCode({ sandbox, fetch, operations }: CodeDependencies, run: Code): Promise<CodeEnd> {
-  const { code, args, configuration, applicationId, timeoutMs, writer, signal } = run;
+  const { code, args, bodyText, configuration, applicationId, timeoutMs, writer, signal } = run;
   const origin = recordingRefusals(run.origin);
   const { tenantId } = origin;
   // Code may send many requests at once. One decision that begins after all of them is enough.
@@ -63,6 +65,7 @@ export async function runCode({ sandbox, fetch, operations }: CodeDependencies, 
     tenantId,
     code,
     args,
+    bodyText,
     configuration,
     hasSvc: applicationId !== undefined,
     timeoutMs,

@@ -27,6 +27,8 @@ export interface RunRequest {
   readonly caller?: string | undefined;
   readonly code: string;
   readonly args: Json;
+  /** The text of `args.body` as JSON. The child parses it, so the service holds no values of it. Text that is no JSON is null for the code. */
+  readonly bodyText?: string | undefined;
   readonly configuration: Readonly<Record<string, string>>;
   readonly hasSvc: boolean;
   /** The time limit of the code, from its start in a child. Time in the queue does not count. */

@@ -23,7 +23,7 @@ export interface ChildRun {
   /** `check` evaluates the module and looks for the exported function without calling it. */
   readonly purpose: 'run' | 'check';
   readonly code: string;
-  /** JSON text of `{args, configuration, hasSvc}`. */
+  /** JSON text of `{args, bodyText, configuration, hasSvc}`. */
   readonly input: string;
   readonly timeoutMs: number;
 }

@@ -97,10 +97,12 @@ class Pool implements SandboxPool {
   }
 
   async run(request: RunRequest): Promise<RunOutcome> {
-    const { args, configuration, hasSvc, signal, caller = '', ...parts } = request;
-    const input = JSON.stringify({ purpose: 'run', args, configuration, hasSvc });
+    const { args, bodyText, configuration, hasSvc, signal, caller = '', ...parts } = request;
+    const argsText = JSON.stringify(args);
+    const rest = JSON.stringify({ purpose: 'run', bodyText, configuration, hasSvc });
+    const input = `{"args":${argsText},${rest.slice(1)}`;
     // To refuse arguments beside a large configuration would reveal the length of data in them.
-    const argsBytes = Buffer.byteLength(input) - Buffer.byteLength(JSON.stringify(configuration));
+    const argsBytes = Buffer.byteLength(argsText) + Buffer.byteLength(bodyText ?? '');
     if (argsBytes > this.#limits.argsBytes * 1.1)
       return { kind: 'limit-exceeded', limit: 'argument size', console: emptyConsole };
     const outcome = await this.#submit({ ...parts, caller, input, purpose: 'run' }, signal);

@@ -175,13 +175,24 @@ function refuseResizableBuffers(): void {
 
 interface Input {
   readonly args?: unknown;
+  /** The text of `args.body`. */
+  readonly bodyText?: string;
   readonly configuration: unknown;
   readonly hasSvc: boolean;
   readonly purpose: 'run' | 'check';
 }
 
+function parsedOrNull(text: string): unknown {
+  try {
+    return parse(text);
+  } catch {
+    return null;
+  }
+}
+
 function start(text: string): void {
   const input = parse(text) as Input;
+  if (input.bodyText !== undefined) (input.args as { body: unknown }).body = parsedOrNull(input.bodyText);
   const module: GuestModuleRecord = { exports: {} };
   try {
     if (main !== undefined) apply(main, module.exports, [module, module.exports, guestRequire]);
