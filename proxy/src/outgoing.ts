@@ -1,11 +1,10 @@
 import { threadShares, type Holder, type Turn } from '@token-vault/batching';
-import { DomainError, ValidationError, type RawRequest } from '@token-vault/contracts';
+import { DomainError, ValidationError, type JsonObject, type RawRequest } from '@token-vault/contracts';
 import type { DetokenizedToken, RequestExpressions, TokenReferences } from '@token-vault/expressions';
 import { piecesOfBody } from './body.ts';
 import { onlyOne, piecesOfHeaders, requireHeaderValue } from './headers.ts';
 import { inQuery, piecesOfPairs } from './pairs.ts';
 import { Template } from './template.ts';
-import type { CodeArguments } from './transforms.ts';
 
 /** rules.md §4. */
 const maxTokens = 100;
@@ -23,6 +22,13 @@ export interface Outgoing {
   readonly method: string;
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly body: Uint8Array;
+}
+
+/** The arguments of code. A body of JSON stays text, because its values may take twenty times as much memory. */
+export interface CodeArguments {
+  readonly args: JsonObject;
+  /** The text of `body` as JSON, which the process of the code parses; null when it is no JSON. Unset for other bodies. */
+  readonly bodyText?: string | undefined;
 }
 
 /** A request with the data of its tokens. `args`: the same as the code of a configured proxy gets it. */

@@ -16,7 +16,7 @@ import { kindOf } from './body.ts';
 import { urlBelow, type ConfiguredProxy } from './configured.ts';
 import { isHeaderName, isHeaderValue, staysBehind } from './headers.ts';
 import { largeAnswers } from './large-answers.ts';
-import type { Outgoing } from './outgoing.ts';
+import type { CodeArguments, Outgoing } from './outgoing.ts';
 
 /** The tokens that code was shown. `isComplete`: false when there are others, which are not named. */
 export interface Seen {
@@ -24,13 +24,6 @@ export interface Seen {
   readonly isComplete: boolean;
   /** RFC 3339. The end of the first cvc among them. */
   readonly cvcEndsAt?: string | undefined;
-}
-
-/** The arguments of code. A body of JSON stays text, because its values may take twenty times as much memory. */
-export interface CodeArguments {
-  readonly args: JsonObject;
-  /** The text of `body` as JSON, which the process of the code parses; null when it is no JSON. Unset for other bodies. */
-  readonly bodyText?: string | undefined;
 }
 
 /** A run of a transform. */
