@@ -1,14 +1,14 @@
 import { holderOf } from '@token-vault/access';
 import { isOverAtOnce, largeBytes } from '@token-vault/batching';
 import type { PatchTokenBody } from '@token-vault/contracts';
-import { bodyTurns, type BodyTurns } from '@token-vault/http';
+import { BodyTurns } from '@token-vault/http';
 import type { RequestContext } from '@token-vault/operations';
+import type { TokenDetails } from '@token-vault/tokens';
 import type { TokenState } from './state.ts';
 
 /** The bytes of the data and of all that is stored beside it, about. */
-function bytesOf(state: TokenState): number {
-  if (state.kind !== 'present') return 0;
-  const { data, cvc = '', ...rest } = state.details.content;
+export function bytesOfToken({ content }: Pick<TokenDetails, 'content'>): number {
+  const { data, cvc = '', ...rest } = content;
   // Sealed values are base64url text.
   return (data.length + cvc.length) * 0.75 + JSON.stringify(rest).length;
 }
@@ -16,33 +16,42 @@ function bytesOf(state: TokenState): number {
 const bytesOfPatch = ({ data, ...rest }: PatchTokenBody): number =>
   JSON.stringify(rest).length + (data === undefined ? 0 : JSON.stringify(data.expose()).length);
 
-type PatchingRequest = Pick<RequestContext, 'principal' | 'outOfTurn' | 'signal'>;
+/** The bytes for which a patch takes its turn. Those that it brings had their turn as a body. */
+export function bytesBesidePatch(state: TokenState, patch: PatchTokenBody): number {
+  const stored = state.kind === 'present' ? bytesOfToken(state.details) : 0;
+  return stored < largeBytes ? 0 : stored - bytesOfPatch(patch);
+}
 
 /**
- * A patch works for the whole token, however small it is itself: all data is opened, sealed, signed and stored again. So a patch of a large token takes a
- * turn, as a body of that size does. The bytes that the patch brings had their turn as a body.
+ * Repeats that are worked on together. They are not counted with the bodies: the body of the repeat counts until its answer, so a repeat of a large create would wait
+ * for itself. The shares of the thread are the same.
  */
-export class PatchTurn {
-  readonly #context: PatchingRequest;
-  readonly #patch: PatchTokenBody;
+export const repeatTurns = new BodyTurns();
+
+type WaitingRequest = Pick<RequestContext, 'principal' | 'outOfTurn' | 'signal'>;
+
+/**
+ * Work for whole tokens, however small its request is: a patch opens, seals, signs and stores all data again, a repeat opens it. So where the tokens are large, it
+ * takes a turn, as a body of that size does.
+ */
+export class TokensTurn {
+  readonly #context: WaitingRequest;
   readonly #turns: Pick<BodyTurns, 'take'>;
   #end = (): void => undefined;
 
-  constructor(context: PatchingRequest, patch: PatchTokenBody, turns: Pick<BodyTurns, 'take'> = bodyTurns) {
+  constructor(context: WaitingRequest, turns: Pick<BodyTurns, 'take'>) {
     this.#context = context;
-    this.#patch = patch;
     this.#turns = turns;
   }
 
   /**
-   * Reads the token for one attempt, which may work when this resolves. Only the stored token tells its size, so it is read before the turn. A patch that must
-   * wait holds neither its place nor the token, and reads the token again afterwards.
+   * Reads the tokens for one attempt, which may work when this resolves. Only stored tokens tell their size, so they are read before the turn. Work that must
+   * wait holds neither its place nor the tokens, and reads them again afterwards.
    */
-  async read<Before extends { readonly state: TokenState }>(read: () => Promise<Before>): Promise<Before> {
+  async read<Before>(read: () => Promise<Before>, bytesOf: (before: Before) => number): Promise<Before> {
     this.end();
     const before = await read();
-    const stored = bytesOf(before.state);
-    const size = stored < largeBytes ? 0 : stored - bytesOfPatch(this.#patch);
+    const size = bytesOf(before);
     if (size < largeBytes) return before;
     const { promise: over, resolve } = Promise.withResolvers<void>();
     this.#end = resolve;

@@ -28,6 +28,7 @@ import { ExistingTokens } from './existing.ts';
 import { createTokenFinder, createTokensSinceFinder, type FindToken } from './find.ts';
 import { createOwnerDecision, type RefuseOwner } from '../invocations/code-owner.ts';
 import { createSeenTokens, shownNow, type FindActor } from './seen.ts';
+import { bytesOfToken, repeatTurns, TokensTurn } from './large-tokens.ts';
 import { isExpired } from './state.ts';
 import { shownOutput } from './outputs.ts';
 import { presentAs, type PresentingDependencies } from './presented.ts';
@@ -45,6 +46,11 @@ export interface TokenReplayDependencies {
 interface Found {
   readonly token: StoredToken;
   readonly details: TokenDetails;
+}
+
+interface Decided {
+  readonly found: Found;
+  readonly shown: Shown;
 }
 
 const absent = (): NotFoundError => new NotFoundError('A token of the first answer');
@@ -147,7 +153,7 @@ const isUse = ({ by }: StoredToken): boolean => by === 'use';
 /** The record is durable before the token is shown. */
 async function recordRepeat(
   audit: AuditTrail,
-  decided: readonly { readonly found: Found; readonly shown: Shown }[],
+  decided: readonly Decided[],
   context: RequestContext,
 ): Promise<void> {
   const kinds = [
@@ -161,6 +167,10 @@ async function recordRepeat(
     if (tokens.length > 0) await audit.record(outsideTransaction(context), TokensRead, { operation, tokens });
   }
 }
+
+/** The bytes of the tokens that the answer holds whole, so that they are opened. */
+const bytesOfWhole = (decided: readonly (Decided | undefined)[]): number =>
+  decided.reduce((sum, each) => sum + (each?.found.token.at ? bytesOfToken(each.found.details) : 0), 0);
 
 /** The refusal when the reactor whose run gave the answer is gone, or has lost its application since the run was asked for. */
 async function refusalOfRun(
@@ -207,12 +217,9 @@ function createRepeatFinder(dependencies: TokenReplayDependencies): FindToken {
   };
 }
 
-/** Shows the tokens of a stored answer in their present state, by the caller's present rights (rules.md §2). */
-export function createTokenReplay(dependencies: TokenReplayDependencies): TokenReplay {
-  const { store, audit, clock } = dependencies;
-  const existing = new ExistingTokens(dependencies);
-  const find = createRepeatFinder(dependencies);
-  const findSince = createTokensSinceFinder(dependencies);
+/** Decides how the caller may see the tokens now, and whether it may have the answer. */
+function createRepeatDecision(dependencies: TokenReplayDependencies, find: FindToken) {
+  const { clock } = dependencies;
   const decisionOnSeen = createSeenTokens(dependencies);
   const refuseOwner = createOwnerDecision(dependencies);
 
@@ -222,6 +229,35 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
     if (details?.createdAt !== token.createdAt) throw absent();
     return { token, details };
   }
+
+  return async (
+    tokens: readonly StoredToken[],
+    context: RequestContext,
+    presentOf: () => Promise<RequestContext>,
+  ) => {
+    const decideSeen = await decisionOnSeen(tokens.flatMap(seenToken), context.now, context);
+    // None of the tokens of the answer may be gone.
+    const all = await Promise.all(
+      tokens.map(async (token) => (token.by === 'ran' ? undefined : findSame(token, context))),
+    );
+    const gone = await refusalOfRun(refuseOwner, tokens, context);
+    const now = await presentOf();
+    const seen = await decideSeen();
+    requireUnexpired(all, clock.now());
+    const decided = all.map((found) => found && { found, shown: shownAgain(found, now) });
+    const refusal = seen.refusal ?? gone;
+    if (refusal) throw refusal;
+    return { now, seen, decided };
+  };
+}
+
+/** Shows the tokens of a stored answer in their present state, by the caller's present rights (rules.md §2). */
+export function createTokenReplay(dependencies: TokenReplayDependencies): TokenReplay {
+  const { store, audit, clock } = dependencies;
+  const existing = new ExistingTokens(dependencies);
+  const find = createRepeatFinder(dependencies);
+  const findSince = createTokensSinceFinder(dependencies);
+  const decide = createRepeatDecision(dependencies, find);
 
   async function factsOf(id: string, context: RequestContext): Promise<TokenFacts | undefined> {
     const [details, all] = await Promise.all([find(id, context), findSince(id, context.now, context)]);
@@ -236,6 +272,14 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
     token: await present({ ...dependencies, existing }, found, shown, context),
   });
 
+  const againAll = (decided: readonly (Decided | undefined)[], now: RequestContext) =>
+    Promise.all(decided.map(async (each) => each && again(each.found, each.shown, now))).catch(
+      (error: unknown) => {
+        if (error instanceof KeyDestroyedError) throw absent();
+        throw error;
+      },
+    );
+
   return {
     facts: (ids, context) => Promise.all(ids.map((id) => factsOf(id, context))),
 
@@ -244,31 +288,18 @@ export function createTokenReplay(dependencies: TokenReplayDependencies): TokenR
     areAsShown: createVersionCheck(find, clock),
 
     async show(tokens, context, { present: presentOf, isOnRecord }) {
-      const { now, seen, decided } = await store.consistently(async () => {
-        const decideSeen = await decisionOnSeen(tokens.flatMap(seenToken), context.now, context);
-        // None of the tokens of the answer may be gone.
-        const all = await Promise.all(
-          tokens.map(async (token) => (token.by === 'ran' ? undefined : findSame(token, context))),
-        );
-        const gone = await refusalOfRun(refuseOwner, tokens, context);
-        const now = await presentOf();
-        const seen = await decideSeen();
-        requireUnexpired(all, clock.now());
-        const decided = all.map((found) => found && { found, shown: shownAgain(found, now) });
-        const refusal = seen.refusal ?? gone;
-        if (refusal) throw refusal;
-        return { now, seen, decided };
-      });
-      if (!isOnRecord) {
-        const shown = decided.filter((each) => each !== undefined);
-        await recordRepeat(audit, shown, now);
-        await seen.record();
-      }
+      const turn = new TokensTurn(context, repeatTurns);
       try {
-        return await Promise.all(decided.map(async (each) => each && again(each.found, each.shown, now)));
-      } catch (error) {
-        if (error instanceof KeyDestroyedError) throw absent();
-        throw error;
+        const read = () => store.consistently(() => decide(tokens, context, presentOf));
+        const { now, seen, decided } = await turn.read(read, ({ decided }) => bytesOfWhole(decided));
+        if (!isOnRecord) {
+          const shown = decided.filter((each) => each !== undefined);
+          await recordRepeat(audit, shown, now);
+          await seen.record();
+        }
+        return await againAll(decided, now);
+      } finally {
+        turn.end();
       }
     },
   };

@@ -8,6 +8,7 @@ import {
 } from '@token-vault/contracts';
 import { KeyDestroyedError } from '@token-vault/crypto';
 import { startPosition, type Position } from '@token-vault/event-store';
+import { bodyTurns } from '@token-vault/http';
 import { DataDependentError, type RequestContext } from '@token-vault/operations';
 import {
   presentToken,
@@ -25,7 +26,7 @@ import { Duplicates, type Clearance } from './duplicates.ts';
 import { loadToken, writeToken, type TokenBefore } from './change.ts';
 import { ExistingTokens } from './existing.ts';
 import { refuseUseOfHiddenData } from './hidden-data.ts';
-import { PatchTurn } from './large-tokens.ts';
+import { bytesBesidePatch, TokensTurn } from './large-tokens.ts';
 import { isDataHidden, type PatchAttempt } from './patch-attempt.ts';
 import { presentAs } from './presented.ts';
 import { effectOfPatch } from './patch-effect.ts';
@@ -62,7 +63,7 @@ export class TokenUpdate {
 
   /** @throws NotFoundError, ForbiddenError, ValidationError, ConflictError */
   async update(id: string, body: PatchTokenBody, context: RequestContext): Promise<UpdatedToken> {
-    const turn = new PatchTurn(context, body);
+    const turn = new TokensTurn(context, bodyTurns);
     try {
       return await this.#write(id, body, context, turn);
     } catch (error) {
@@ -78,7 +79,7 @@ export class TokenUpdate {
     id: string,
     patch: PatchTokenBody,
     caller: RequestContext,
-    turn: PatchTurn,
+    turn: TokensTurn,
   ): Promise<UpdatedToken> {
     const dependencies = this.#dependencies;
     const { enlistment, erasure } = dependencies;
@@ -89,12 +90,15 @@ export class TokenUpdate {
       write: 'update',
       attempts,
       load: () =>
-        turn.read(async () => {
-          // Conflicts and turns may hold the patch up for seconds, so each attempt is decided by the present rights of the caller.
-          const context = (await caller.renewed()) ?? caller;
-          await enlistment.check(context);
-          return loadToken(dependencies, id, context, context);
-        }),
+        turn.read(
+          async () => {
+            // Conflicts and turns may hold the patch up for seconds, so each attempt is decided by the present rights of the caller.
+            const context = (await caller.renewed()) ?? caller;
+            await enlistment.check(context);
+            return loadToken(dependencies, id, context, context);
+          },
+          ({ state }) => bytesBesidePatch(state, patch),
+        ),
       decide: (token) => this.#decide(patch, token, attempts),
     });
     if (decided.answer) return decided.answer;

@@ -19,7 +19,7 @@ export {
 export type { ProxyKeys } from './operation.ts';
 export { mountReference } from './reference.ts';
 export { observeRequests, type AnsweredRequest, type RequestObserver } from './request-metrics.ts';
-export { bodyTurns, type BodyTurns } from './body-turns.ts';
+export { BodyTurns, bodyTurns } from './body-turns.ts';
 export { inFlight } from './in-flight.ts';
 export { requestTurns } from './request-turns.ts';
 export { listen, type RunningServer } from './server.ts';
