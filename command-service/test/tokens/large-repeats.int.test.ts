@@ -5,6 +5,7 @@ import { createAuditTrail, createRequestContext, type StoredToken } from '@token
 import { waitUntil } from '@token-vault/test-support';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createTokenReplay } from '../../src/index.ts';
+import { repeatTurns } from '../../src/tokens/large-tokens.ts';
 import { anyone, noActor, useVault, type TestVault } from './vault.ts';
 
 let vault: TestVault;
@@ -72,6 +73,15 @@ describe('repeats that show a large token', () => {
       expect(await readings()).toHaveLength(8);
     },
   );
+
+  it('end their turn with the answer, and with an error', async () => {
+    const take = vi.spyOn(repeatTurns, 'take');
+    await repeat([entry('create')]);
+    vi.mocked(vault.keyRing.open).mockRejectedValueOnce(new Error('failed'));
+    await expect(repeat([entry('create')])).rejects.toThrow('failed');
+    expect(take).toHaveBeenCalledTimes(2);
+    await Promise.all(take.mock.calls.map(([{ over }]) => over));
+  });
 
   it('do not wait where the answer does not show it, nor where it is small', async () => {
     const { at: _at, ...named } = entry('create');
