@@ -3,7 +3,7 @@ import type { Token } from '@token-vault/contracts';
 import { createExpressions, createInlineWorkers } from '@token-vault/expressions';
 import { createAuditTrail, createRequestContext, type StoredToken } from '@token-vault/operations';
 import { waitUntil } from '@token-vault/test-support';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi, type MockInstance } from 'vitest';
 import { createTokenReplay } from '../../src/index.ts';
 import { repeatTurns } from '../../src/tokens/large-tokens.ts';
 import { anyone, noActor, useVault, type TestVault } from './vault.ts';
@@ -13,6 +13,7 @@ useVault((opened) => (vault = opened));
 
 const data = 'q'.repeat(500_000);
 let made: Token;
+let opening: MockInstance<TestVault['keyRing']['open']>;
 let most: number;
 let now: number;
 
@@ -20,7 +21,7 @@ beforeEach(async () => {
   made = await vault.create({ type: 'token', id: 'tok', data, mask: '{{ data | last4 }}' });
   [most, now] = [0, 0];
   const open = vault.keyRing.open.bind(vault.keyRing);
-  vi.spyOn(vault.keyRing, 'open').mockImplementation(async (...args) => {
+  opening = vi.spyOn(vault.keyRing, 'open').mockImplementation(async (...args) => {
     now += 1;
     most = Math.max(most, now);
     return open(...args).finally(() => (now -= 1));
@@ -77,7 +78,7 @@ describe('repeats that show a large token', () => {
   it('end their turn with the answer, and with an error', async () => {
     const take = vi.spyOn(repeatTurns, 'take');
     await repeat([entry('create')]);
-    vi.mocked(vault.keyRing.open).mockRejectedValueOnce(new Error('failed'));
+    opening.mockRejectedValueOnce(new Error('failed'));
     await expect(repeat([entry('create')])).rejects.toThrow('failed');
     expect(take).toHaveBeenCalledTimes(2);
     await Promise.all(take.mock.calls.map(([{ over }]) => over));
