@@ -164,11 +164,11 @@ function looksForMore(attempt: PatchAttempt): boolean {
   return after !== false && after !== flagBefore(attempt);
 }
 
-/** The caller does not see the data, and changes metadata that the fingerprint reads: it could take the salt away. */
-function changesSalt(attempt: PatchAttempt): boolean {
-  const { patch, details } = attempt;
+/** The caller does not see the data, and changes metadata that the fingerprint reads: it could take the salt away from data that others bring later. */
+export function changesSalt(attempt: PatchAttempt): boolean {
+  const { patch, details, transform, targetTransform } = attempt;
   const { metadata } = details.content;
-  if (patch.metadata === undefined || seesData(attempt)) return false;
+  if (patch.metadata === undefined || (transform === 'reveal' && targetTransform === 'reveal')) return false;
   if (isDeepStrictEqual(mergeMetadata(metadata, patch.metadata), metadata)) return false;
   const { fingerprint_expression: expression } = describedAfter(attempt);
   return expression !== undefined && effectOfPatch(expression, patch).changesMetadata;
@@ -177,18 +177,15 @@ function changesSalt(attempt: PatchAttempt): boolean {
 /** Whether the patch sets the field to another value. */
 function sets(field: Field, attempt: PatchAttempt): boolean {
   if (field === 'deduplicate_token') return looksForMore(attempt);
-  const isGiven = attempt.patch[field] !== undefined;
-  if (isGiven && (ends(field, attempt) || isChanged(field, attempt))) return true;
-  return field === 'fingerprint_expression' && changesSalt(attempt);
+  return attempt.patch[field] !== undefined && (ends(field, attempt) || isChanged(field, attempt));
 }
 
 /** The fields that the patch would change. They are compared with the stored ones, so that a client may send the token back unchanged. */
 export const changedDescriptions = (attempt: PatchAttempt): Description[] =>
   descriptions.filter((field) => isChanged(field, attempt));
 
-/** The value that comes back when what this patch sets ends. The creator's fingerprint without its salt does not. */
+/** The value that comes back when what this patch sets ends. */
 function creatorsValue(field: Field, attempt: PatchAttempt): Json | undefined {
-  if (field === 'fingerprint_expression' && changesSalt(attempt)) return null;
   if (ends(field, attempt))
     return (field === 'deduplicate_token' ? flagBefore(attempt) : valueAfterEnd(field, attempt)) ?? null;
   const setter = setterBefore(field, attempt);

@@ -2,7 +2,13 @@ import { isDeepStrictEqual } from 'node:util';
 import { seesMoreAfterMove } from '@token-vault/access';
 import { descriptions, entityTypeOfToken, FieldForbiddenError } from '@token-vault/contracts';
 import type { TokenDetails } from '@token-vault/tokens';
-import { changedDescriptions, describedAfter, describedBefore, type Described } from './descriptions.ts';
+import {
+  changedDescriptions,
+  changesSalt,
+  describedAfter,
+  describedBefore,
+  type Described,
+} from './descriptions.ts';
 import { isDataBroughtWhole, isDataHidden, readsStoredData, type PatchAttempt } from './patch-attempt.ts';
 import { effectOfPatch, expressionsIn } from './patch-effect.ts';
 
@@ -25,6 +31,12 @@ export function tellsOfStoredData(attempt: PatchAttempt): boolean {
  * §5, ADR 18). @throws FieldForbiddenError
  */
 export function refuseUseOfHiddenData(attempt: PatchAttempt): void {
+  if (changesSalt(attempt))
+    throw refusalOf(
+      attempt.details,
+      ['metadata'],
+      'the fingerprint of the token reads it, and may do so with data that the caller may not see',
+    );
   if (isDataBroughtWhole(attempt.details.type, attempt.patch.data)) return;
   if (isDataHidden(attempt)) {
     const changed = changedFields(attempt);

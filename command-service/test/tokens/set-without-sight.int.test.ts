@@ -280,20 +280,18 @@ it('a field that a public key set ends with other data under the same key: each 
   expect((await of()).mask).toMatchObject(defaultMask);
 });
 
-describe('metadata that a caller without sight changes together with the whole data', () => {
-  it('ends the fields that read it, when another caller brings data', async () => {
-    const expression = '{{ data.number }}{{ metadata.salt }}';
-    const body = {
-      data: { number: card },
-      fingerprint_expression: expression,
-      metadata: { salt: 'dhf8w7f' },
-    };
-    await vault.create({ type: 'card', id: 'tok', ...body });
-    await vault.update('tok', { data: theirs, metadata: { salt: '' } }, { as: blind() });
-    expect(await of()).toMatchObject({ expression, by: { fingerprint_expression: { by: 'blind' } } });
-    await vault.update('tok', { data: { number: card } });
-    expect(await of()).toMatchObject({ expression: undefined, by: undefined });
-  });
+it('metadata that the fingerprint reads is changed by no caller without sight, also together with the whole data', async () => {
+  const metadata = { salt: 'dhf8w7f', other: 'x' };
+  const expression = '{{ data.number }}{{ metadata.salt }}';
+  const body = { data: { number: card }, fingerprint_expression: expression, metadata };
+  await vault.create({ type: 'card', id: 'tok', ...body });
+  const refused = { code: 'forbidden', errors: { metadata: [expect.any(String)] } };
+  for (const patch of [{ metadata: { salt: '' } }, { metadata: null }])
+    await expect(vault.update('tok', { data: theirs, ...patch }, { as: blind() })).rejects.toMatchObject(
+      refused,
+    );
+  await vault.update('tok', { data: theirs, metadata: { other: 'y' } }, { as: blind() });
+  expect((await vault.stored('tok'))?.content.metadata).toEqual({ ...metadata, other: 'y' });
 });
 
 describe('the flag that looks for tokens of equal data', () => {
