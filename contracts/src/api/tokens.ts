@@ -75,7 +75,7 @@ export type Token = z.infer<typeof token>;
 const metadataPrefix = 'metadata.';
 /** Collects `metadata.<key>=value` parameters; a repeated key keeps its first value (interface.md, GET /tokens). */
 export const listTokensQuery = z
-  .looseObject({ id: repeatable(text(1, 400)), type: repeatable(z.enum(tokenTypes)), ...paging })
+  .looseObject({ id: repeatable(text(1, 400)), type: repeatable(text(1, 50)), ...paging })
   .register(fieldLimits, { namePrefix: metadataPrefix })
   .transform(({ id, type, page: number, size, ...rest }) => ({
     id,
