@@ -26,6 +26,14 @@ const hourMs = 60 * 60 * 1000;
 /** A synchronous result is needed for the answer and for a repeat of the request. A delivery may take 2.5 hours. */
 const resultKeptMs = { sync: hourMs, async: 4 * hourMs };
 const appendAttempts = 6;
+/** How long a step is repeated while a store is unavailable. */
+const stepMs = 6_000;
+/**
+ * The same for an outcome. The code has run, and no other process can record its result: without it the caller waits for the run's deadline, and is
+ * told that the run was stopped. A restart of Postgres takes longer than 6 s at times.
+ */
+const outcomeMs = 60_000;
+const longestPauseMs = 3_200;
 
 const outcomePlace = ({ tenantId, id }: Invocation) => invocationPlace(tenantId, id, 'outcome_with_tokens');
 
@@ -110,13 +118,13 @@ export async function recordOutcome(
   };
   const resealed = () => sealUnder(createOutcomeKey(dependencies, invocation, outcome.seen?.cvcEndsAt));
   let sealed = await sealUnder(fittingKey(dependencies, invocation, outcome, earlyKey)).catch(() =>
-    untilAnswered(resealed),
+    untilAnswered(resealed, outcomeMs),
   );
   for (let attempt = 1; ; attempt += 1) {
     const event = outcomeEvent(invocation, outcome, sealed, clock.now());
     const keys = [sealed.result, sealed.console].filter((each) => each !== undefined).map(keyIdOf);
     try {
-      await untilAnswered(() => store.append(stream, [event], revision, { keys }));
+      await untilAnswered(() => store.append(stream, [event], revision, { keys }), outcomeMs);
       return true;
     } catch (error) {
       if (error instanceof RevisionConflictError) {
@@ -174,16 +182,20 @@ export const isPassing = (error: unknown): boolean =>
   (isUnavailable(error) && !(error instanceof KeysNotStoredError));
 
 /**
- * Repeats while a store is unavailable, for 12 s. An append with the same event ids is done once (port.ts). An append
- * whose keys are lost is never done.
+ * Repeats while a store is unavailable, for `ms` milliseconds about. An append with the same event ids is done once (port.ts). An append whose keys
+ * are lost is never done.
  */
-export async function untilAnswered<Result>(ask: () => Promise<Result>): Promise<Result> {
+export async function untilAnswered<Result>(
+  ask: () => Promise<Result>,
+  ms: number = stepMs,
+): Promise<Result> {
+  const sinceMs = performance.now();
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await ask();
     } catch (error) {
-      if (!isPassing(error) || attempt === appendAttempts) throw error;
-      await delay(100 * 2 ** attempt);
+      if (!isPassing(error) || performance.now() - sinceMs > ms) throw error;
+      await delay(Math.min(100 * 2 ** attempt, longestPauseMs));
     }
   }
 }
