@@ -4,7 +4,7 @@ import { anyJson } from './text.ts';
 
 /** The caller that set the mask, the search indexes, the fingerprint expression or the flag of deduplication of a token by a PATCH. */
 export interface DescriptionSetter {
-  /** The id of an application or session. An id that comes once where the vault cannot tell that the same person calls again. */
+  /** The id of an application or session. A new id for each write where several people may have the same key, or several callers set parts of the field. */
   readonly by: string;
   /** Whether it saw the data where the token is. What it sees in other containers is not stored, so this ends when another caller moves the token. */
   readonly sees: boolean;

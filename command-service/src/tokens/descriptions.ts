@@ -11,7 +11,7 @@ import {
 } from '@token-vault/contracts';
 import type { RequestContext } from '@token-vault/operations';
 import { randomUUID } from 'node:crypto';
-import { isDataHidden, type PatchAttempt } from './patch-attempt.ts';
+import { isDataHidden, isMoved, type PatchAttempt } from './patch-attempt.ts';
 import { effectOfPatch } from './patch-effect.ts';
 import { mergeMask, mergeMetadata, replace } from './patched-fields.ts';
 import { typeDefaults } from '@token-vault/tokens';
@@ -55,9 +55,6 @@ function seesData({ transform, targetTransform, target, details, context }: Patc
     seesWithoutReason(principal, 'token:update', { id, containers }),
   );
 }
-
-const isMoved = ({ details, target }: PatchAttempt): boolean =>
-  !isDeepStrictEqual(target, details.content.containers);
 
 /** Undefined: the creator of the token set the field, or a caller that saw the data in a release that did not store such callers. */
 function setterBefore(field: Field, attempt: PatchAttempt): DescriptionSetter | undefined {

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import { seesMoreAfterMove } from '@token-vault/access';
 import { descriptions, entityTypeOfToken, FieldForbiddenError } from '@token-vault/contracts';
 import type { TokenDetails } from '@token-vault/tokens';
@@ -9,7 +8,13 @@ import {
   describedBefore,
   type Described,
 } from './descriptions.ts';
-import { isDataBroughtWhole, isDataHidden, readsStoredData, type PatchAttempt } from './patch-attempt.ts';
+import {
+  isDataBroughtWhole,
+  isDataHidden,
+  isMoved,
+  readsStoredData,
+  type PatchAttempt,
+} from './patch-attempt.ts';
 import { effectOfPatch, expressionsIn } from './patch-effect.ts';
 
 /** Whether the patch evaluates an expression again over stored data that the caller did not send. */
@@ -56,11 +61,10 @@ const refusalOf = ({ id, type }: TokenDetails, fields: readonly string[], reason
   new FieldForbiddenError(fields, reason, { type: entityTypeOfToken(type), id });
 
 function changedFields(attempt: PatchAttempt): string[] {
-  const { details, patch, target } = attempt;
-  const isMoved = !isDeepStrictEqual(target, details.content.containers);
+  const { patch } = attempt;
   return [
     ...changedDescriptions(attempt),
-    ...(isMoved ? ['containers'] : []),
+    ...(isMoved(attempt) ? ['containers'] : []),
     // The flag searches for a token of equal data, and may make the fingerprint by which other writers find this one. So may the setting of the
     // tenant, which decides without the flag.
     ...(patch.deduplicate_token === true || patch.deduplicate_token === null ? ['deduplicate_token'] : []),
@@ -71,7 +75,7 @@ function changedFields(attempt: PatchAttempt): string[] {
 function refuseWideningMove(attempt: PatchAttempt): void {
   const { details, target, targetTransform, context } = attempt;
   const { id, content } = details;
-  if (isDeepStrictEqual(target, content.containers)) return;
+  if (!isMoved(attempt)) return;
   if (targetTransform !== 'reveal') {
     throw refusalOf(
       attempt.details,

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Json, PatchTokenBody, TokenType, Transform } from '@token-vault/contracts';
 import type { Secret } from '@token-vault/crypto';
 import type { RequestContext } from '@token-vault/operations';
@@ -15,6 +16,10 @@ export interface PatchAttempt {
   readonly transform: Transform;
   readonly targetTransform: Transform;
 }
+
+/** Whether the patch gives the token another container. */
+export const isMoved = ({ details, target }: PatchAttempt): boolean =>
+  !isDeepStrictEqual(target, details.content.containers);
 
 function isObject(value: Json | undefined): value is Record<string, Json> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);

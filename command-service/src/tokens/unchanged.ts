@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { changedDescriptions } from './descriptions.ts';
-import type { PatchAttempt } from './patch-attempt.ts';
+import { isMoved, type PatchAttempt } from './patch-attempt.ts';
 import { expiryAfter, mergeMetadata } from './patched-fields.ts';
 
 /**
@@ -10,12 +10,12 @@ import { expiryAfter, mergeMetadata } from './patched-fields.ts';
  * @throws ValidationError
  */
 export function changesNothing(attempt: PatchAttempt): boolean {
-  const { details, patch, context, target } = attempt;
-  const { containers, metadata, expires_at: expiresAt } = details.content;
+  const { details, patch, context } = attempt;
+  const { metadata, expires_at: expiresAt } = details.content;
   if (patch.data !== undefined || patch.deduplicate_token !== undefined) return false;
   return (
     expiryAfter(expiresAt, patch, context.now) === expiresAt &&
-    isDeepStrictEqual(target, containers) &&
+    !isMoved(attempt) &&
     isDeepStrictEqual(mergeMetadata(metadata, patch.metadata), metadata) &&
     changedDescriptions(attempt).length === 0
   );
