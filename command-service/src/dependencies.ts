@@ -27,6 +27,8 @@ export interface CommandDependencies {
   readonly operator?: VaultOperator;
   /** When absent, large commits do not wait for each other. */
   readonly waitForProjections?: WaitForProjections | undefined;
+  /** Whether the id of a token that was deleted or has expired may be used again. By default it may; an import would bring erased data back. */
+  readonly reusesTokenIds?: boolean;
   /** When absent, reactors cannot be invoked. */
   readonly invocations?: {
     readonly outcomes: InvocationOutcomes;

@@ -220,6 +220,25 @@ describe('an import', () => {
     await to.client.expect(404, 'GET', '/tokens/text-2');
   });
 
+  it('does not bring a token back that its tenant deleted after the export, and names it', async () => {
+    await from.client.expect(204, 'DELETE', '/tokens/card-1');
+    const args = ['import', from.tenantId, file('whole'), '--identity', file('recipient')];
+    for (let run = 0; run < 2; run += 1) {
+      const { code, stdout, stderr } = await runCommand(from.dataDir, args);
+      expect({ code, stderr }).toMatchObject({
+        code: 1,
+        stderr: expect.stringMatching(/4 tokens were not imported/) as string,
+      });
+      expect(stdout).toMatch(/^refused: card-1: The token with this id was deleted or has expired here\.$/m);
+      expect(stdout).toMatch(/^refused: card-2: The token id is taken\.$/m);
+      expect(stdout).toMatch(/^imported: 0\nalready there: 0$/m);
+    }
+    await from.client.expect(404, 'GET', '/tokens/card-1');
+    await from.vault.client().expect(200, 'GET', '/tokens/card-1/erasure-certificate');
+    const body = cardToken('4242424242424242', { id: 'card-1' });
+    await from.client.expect(201, 'POST', '/tokens', { body });
+  });
+
   it('does not change a token with one of the ids, and names it', async () => {
     const another = await createDataDirectory();
     try {

@@ -162,7 +162,11 @@ export class TokenCreation {
   /** Whether the id is free by its stream. @throws ConflictError when the id is taken and no other may be drawn. */
   #isFree(history: TokenHistory, draft: TokenDraft, now: Date): boolean {
     const isTaken = history.state.kind === 'present' && !isExpired(history.state.details, now);
-    if (!isTaken && history.lockedBy === undefined) return true;
+    if (!isTaken && history.lockedBy === undefined) {
+      if (this.#dependencies.reusesTokenIds === false && history.state.kind !== 'absent')
+        throw new ConflictError('token_id_taken', 'The token with this id was deleted or has expired here.');
+      return true;
+    }
     if (draft.idKind === 'drawn') return false;
     if (history.lockedBy !== undefined)
       throw new ConflictError('token_locked', 'The token is locked by an open transaction.');

@@ -45,7 +45,8 @@ const actor = { kind: 'system', id: 'import' } as const;
 /**
  * Creates the tokens of an export by the command of a client, under their former ids. Nothing is created before the
  * whole file is proved genuine. A token that an earlier run created is not created again, even when it was deleted
- * since. An id that another token has, of the vault or of the file, is left alone and reported.
+ * since. An id that another token of the vault or of the file has is left alone and reported. So is the id of a token that was deleted or has
+ * expired in the tenant: what was erased stays erased.
  * @throws TransferError, TenantKeysMissingError
  */
 export async function importTokens(options: ImportOptions): Promise<ImportReport> {
@@ -101,7 +102,7 @@ function createImport(
   exportId: string,
 ): (value: ExportLine, line: number) => Promise<Outcome> {
   const { store, tenantId } = options;
-  const { createToken } = createCommandHandlers(options);
+  const { createToken } = createCommandHandlers({ ...options, reusesTokenIds: false });
   if (!createToken) throw new Error('there is no command to create tokens');
   const identify = async () => ({ kind: 'authenticated', principal: operator(tenantId) }) as const;
   const admit = async (line: number): Promise<RequestContext> => {
