@@ -10,6 +10,7 @@ import {
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
+import { AnswersUnderWay } from './answers-under-way.ts';
 import { traceIdOf } from './trace-id.ts';
 
 export interface RunningServer {
@@ -69,69 +70,6 @@ function refusePlainly(
   response.end(body);
 }
 
-/**
- * Maximum number of unanswered requests on one connection; a client that sends more is cut off. Node reads on although the socket is
- * paused, and dropping 150,000 requests of a closed connection takes it 20 s, in which it serves no other request.
- */
-const mostWaiting = 1_000;
-/** Maximum bytes of the waiting requests on one connection: a thousand heads of 16 KiB would be 16 MiB, a thousand bodies 64 MiB. */
-const mostWaitingBytes = 256 * 1024;
-
-/** The state of an open connection. */
-interface UnderWay {
-  readonly answers: Set<ServerResponse>;
-  last: ServerResponse | undefined;
-  /** Bytes of the waiting requests: their heads, and the received parts of all bodies but the last. */
-  waitingBytes: number;
-}
-
-const headBytes = ({ url = '', rawHeaders }: IncomingMessage): number =>
-  rawHeaders.reduce((sum, text) => sum + text.length, url.length);
-
-/**
- * The answers under way on each connection. A client may send the next request, or malformed bytes, before it has the last answer. That
- * answer must leave first, because its write was done. The next requests wait for it: otherwise a thousand requests of one connection would
- * run at once, and the requests of other clients would wait for them.
- */
-class AnswersUnderWay {
-  readonly #bySocket = new WeakMap<Duplex, UnderWay>();
-
-  /** Calls `run` when the earlier requests of the connection have their answers; never when the connection takes no answer by then. */
-  add(request: IncomingMessage, response: ServerResponse, run: () => void): void {
-    const { socket } = request;
-    let underWay = this.#bySocket.get(socket);
-    if (!underWay)
-      this.#bySocket.set(socket, (underWay = { answers: new Set(), last: undefined, waitingBytes: 0 }));
-    const { answers } = underWay;
-    const last = answers.size === 0 ? undefined : underWay.last;
-    underWay.last = response;
-    answers.add(response);
-    response.on('close', () => answers.delete(response));
-    if (last) this.#wait(underWay, last, request, run);
-    else run();
-  }
-
-  #wait(underWay: UnderWay, last: ServerResponse, request: IncomingMessage, run: () => void): void {
-    // The body of the previous request is complete by now. If that request waits too, none of its body has been read.
-    const bytes = headBytes(request) + last.req.readableLength;
-    underWay.waitingBytes += bytes;
-    if (underWay.answers.size > mostWaiting || underWay.waitingBytes > mostWaitingBytes)
-      return void request.socket.destroy();
-    last.once('close', () => {
-      underWay.waitingBytes -= bytes;
-      // Not writable also after an answer with `Connection: close`.
-      if (request.socket.writable) run();
-    });
-  }
-
-  /** Resolves when every request that arrived completely on this connection has its answer. */
-  async ended(socket: Duplex): Promise<void> {
-    // A request with a malformed body gets the refusal as its only answer.
-    const answers = [...(this.#bySocket.get(socket)?.answers ?? [])].filter(({ req }) => req.complete);
-    await Promise.all(answers.map((each) => new Promise<void>((resolve) => each.once('close', resolve))));
-  }
-}
-
 const sweepMs = 50;
 
 const connectionsOf = (server: Server): Promise<number> =>
@@ -174,6 +112,7 @@ export async function listen(listener: RequestListener, address: Address): Promi
     // Checked below, so that the refusal is a problem.
     requireHostHeader: false,
   });
+  server.on('connection', (socket) => underWay.read(socket));
   server.on('request', (request, response) => {
     underWay.add(request, response, () => {
       if (isDraining) response.shouldKeepAlive = false;

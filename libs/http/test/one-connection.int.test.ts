@@ -1,15 +1,18 @@
 import { waitUntil } from '@token-vault/test-support';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import type { RequestListener } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { listen, type RunningServer } from '../src/index.ts';
 
 let server: RunningServer;
 let [running, most] = [0, 0];
 const begun: string[] = [];
+/** The number of requests that the server has read. */
+let read = 0;
+const onRead = () => (read += 1);
 /** The server's connections of these requests. */
 const connections: Socket[] = [];
 /** Each request waits for this before it is answered with its own path and body. */
@@ -30,15 +33,29 @@ beforeEach(async () => {
   [running, most] = [0, 0];
   begun.length = 0;
   connections.length = 0;
+  read = 0;
+  subscribe('http.server.request.start', onRead);
   work = () => Promise.resolve();
   server = await listen(listener, { host: '127.0.0.1', port: 0 });
 });
-afterEach(() => server.stop(0));
+afterEach(async () => {
+  unsubscribe('http.server.request.start', onRead);
+  await server.stop(0);
+});
 
 async function opened(): Promise<Socket> {
   const socket = connect(server.port, '127.0.0.1');
   await once(socket, 'connect');
   return socket;
+}
+
+/** Opens a connection and waits until its request begins. */
+async function otherIsServed(): Promise<void> {
+  work = () => Promise.resolve();
+  const other = await opened();
+  other.write(requestOf(7));
+  await waitUntil(() => begun.includes('/7'));
+  other.destroy();
 }
 
 /** Every third request has a body. */
@@ -79,37 +96,77 @@ describe('many requests that a client sends on one connection without waiting', 
     other.destroy();
   });
 
-  it('end the connection when they are more than a thousand: others are served at once', async () => {
+  it('are read few at a time, and the others when these have their answers', async () => {
+    let finish: () => void = () => undefined;
+    work = () => new Promise<void>((resolve) => (finish = resolve));
+    const count = 900;
+    const socket = await opened();
+    let received = '';
+    socket.on('data', (bytes: Buffer) => (received += bytes.toString()));
+    socket.write('GET /1 HTTP/1.1\r\nHost: vault\r\n\r\n'.repeat(count));
+    await waitUntil(() => begun.length > 0);
+    await otherIsServed();
+    expect(begun.filter((path) => path === '/1')).toHaveLength(1);
+    expect(read).toBeLessThanOrEqual(2 * 16 + 1);
+    finish();
+    await waitUntil(() => received.match(/<\/1 >/g)?.length === count, { timeoutMs: 60_000 });
+    socket.destroy();
+  });
+
+  it('hold up no other connection while they are read', async () => {
     work = () => new Promise<void>(() => undefined);
     const socket = await opened();
     socket.on('error', () => undefined);
     socket.write(Buffer.from(requestOf(1).repeat(200_000)));
-    await new Promise((resolve) => socket.once('close', resolve));
-    expect(begun).toEqual(['/1']);
-    work = () => Promise.resolve();
-    const other = await opened();
-    other.write(requestOf(7));
-    await waitUntil(() => begun.includes('/7'), { timeoutMs: 2_000 });
-    other.destroy();
+    await waitUntil(() => begun.length > 0);
+    await otherIsServed();
+    expect(begun).toEqual(['/1', '/7']);
+    socket.destroy();
   });
 
-  it.each([
-    ['heads', `GET /2 HTTP/1.1\r\nHost: vault\r\nX-Long: ${'x'.repeat(12_000)}\r\n\r\n`],
-    ['paths', `GET /2?${'x'.repeat(12_000)} HTTP/1.1\r\nHost: vault\r\n\r\n`],
-    ['bodies', `POST /2 HTTP/1.1\r\nHost: vault\r\nContent-Length: 12000\r\n\r\n${'x'.repeat(12_000)}`],
-  ])('end the connection when their %s hold more than 256 KiB', async (_, request) => {
-    work = () => new Promise<void>(() => undefined);
+  it('end a connection when those of all connections are too many; others are served', async () => {
+    const finishes: (() => void)[] = [];
+    work = () => new Promise<void>((resolve) => finishes.push(resolve));
+    const sockets = await Promise.all(Array.from({ length: 200 }, opened));
+    let closed = 0;
+    for (const socket of sockets) {
+      socket.on('error', () => undefined).on('close', () => (closed += 1));
+      socket.resume();
+      socket.write(requestOf(1).repeat(100));
+    }
+    await waitUntil(() => closed > 0);
+    await otherIsServed();
+    expect(read).toBeLessThanOrEqual(8_192);
+    for (const socket of sockets) socket.destroy();
+    // What is not read does not tell that its client has gone, but an answer does.
+    for (const finish of finishes) finish();
+    await waitUntil(() => connections.slice(0, -1).every(({ destroyed }) => destroyed));
+    // Those of closed connections do not count.
+    const again = await Promise.all(Array.from({ length: 100 }, opened));
+    let received = 0;
+    for (const socket of again) {
+      socket.on('data', (bytes: Buffer) => (received += bytes.toString().match(/<\/1 >/g)?.length ?? 0));
+      socket.write(requestOf(1).repeat(40));
+    }
+    await waitUntil(() => received === 4_000, { timeoutMs: 60_000 });
+    for (const socket of again) socket.destroy();
+  });
+
+  it('begin in different turns of the event loop', async () => {
+    let turn = 0;
+    let timer: NodeJS.Immediate;
+    const tick = () => {
+      turn += 1;
+      timer = setImmediate(tick);
+    };
+    tick();
+    const turns: number[] = [];
+    work = () => Promise.resolve(turns.push(turn));
     const socket = await opened();
-    socket.on('error', () => undefined);
-    socket.write(requestOf(1) + request.repeat(15));
-    await waitUntil(() => begun.length > 0);
-    // The server has no event for requests that it accepts. It would end the connection within 50 ms.
-    await delay(50);
-    expect(socket.destroyed).toBe(false);
-    const closed = new Promise((resolve) => socket.once('close', resolve));
-    socket.write(request.repeat(15));
-    await closed;
-    expect(begun).toEqual(['/1']);
+    socket.write(requestOf(1).repeat(50));
+    await waitUntil(() => turns.length === 50).finally(() => clearImmediate(timer));
+    expect(new Set(turns).size).toBe(50);
+    socket.destroy();
   });
 
   it('use no memory of the queue once they run, for any sum of their sizes', async () => {
