@@ -89,10 +89,11 @@ function decide(state: ApplicationState, command: ApplicationCommand): readonly 
     case 'create':
       return create(state, command);
     case 'update': {
-      const { id, type } = requireActive(state, command.now);
+      const { id, type, permissions: before } = requireActive(state, command.now);
       requireGrants(type, command);
       const { name, permissions, rules } = command;
-      requireHeldBy(command.maker, type, permissions);
+      // Otherwise a caller could narrow the application, add a key, and wait until somebody else gives the permissions back.
+      requireHeldBy(command.maker, type, [...before, ...permissions]);
       return [fact(ApplicationUpdated, { application_id: id, name, permissions, rules })];
     }
     case 'regenerate-key':

@@ -37,12 +37,18 @@ it('a management application makes others with its own permissions, and not with
 });
 
 it('cannot give permissions by an update that it does not have, not even to keep them', async () => {
-  const { id } = await make(strong, ['application:read', 'log:read']);
+  const { id } = await make(strong, ['application:create']);
   await expect(update(weak, id, ['application:update'])).resolves.toBeDefined();
   await expect(update(weak, id, ['application:update', 'log:read'])).rejects.toMatchObject(refused);
   const before = (await vault.events()).length;
   await expect(update(weak, id, managementPermissions)).rejects.toMatchObject(refused);
   expect(await vault.events()).toHaveLength(before);
+});
+
+it('cannot narrow an application that has more, to add a key before somebody widens it again', async () => {
+  const { id } = await make(strong, ['application:update', 'log:read']);
+  await expect(update(weak, id, ['application:update'])).rejects.toMatchObject(refused);
+  await expect(update(strong, id, ['application:update'])).resolves.toBeDefined();
 });
 
 it('cannot take over an application with more permissions by regenerating its key', async () => {
