@@ -7,11 +7,12 @@ import {
   toStoredSetter,
   type DescriptionSetter,
   type Json,
+  type PatchTokenBody,
   type TokenContent,
 } from '@token-vault/contracts';
 import type { RequestContext } from '@token-vault/operations';
-import { randomUUID } from 'node:crypto';
-import { isDataHidden, isMoved, type PatchAttempt } from './patch-attempt.ts';
+import { createHash, randomUUID } from 'node:crypto';
+import { isMoved, type PatchAttempt } from './patch-attempt.ts';
 import { effectOfPatch } from './patch-effect.ts';
 import { mergeMask, mergeMetadata, replace } from './patched-fields.ts';
 import { typeDefaults } from '@token-vault/tokens';
@@ -24,9 +25,11 @@ type Field = Description | 'deduplicate_token';
 
 /**
  * The id that is stored with what this caller sets. A session has an id other than its application, which may see more. A public key is in each
- * browser, and code that a console session runs does not know the session: each of their writes gets an id of its own.
+ * browser, and requests of the console come from several people: each of their writes gets an id of its own. So does each run of code, because the
+ * callers of code choose what it writes.
  */
 function setterIdOf({ principal, metadata }: RequestContext): string {
+  if (metadata.causation_id !== undefined) return `code:${metadata.causation_id}`;
   if (principal.actor.kind === 'session') return principal.actor.id;
   if (principal.shownAtMost !== undefined) return `console:${randomUUID()}`;
   return principal.applicationType === 'public' ? `public:${randomUUID()}` : authorOf(metadata);
@@ -91,19 +94,38 @@ function ends(field: Field, attempt: PatchAttempt): boolean {
   return isOver && !isSaidWhole(field, attempt) && isForeign(field, attempt);
 }
 
-/**
- * The value of a description that ends: that of the creator of the token. Where a part of the data stays that this caller does not see, there is
- * none: another value could show more of that part.
- */
-function valueAfterEnd(field: Description, attempt: PatchAttempt): Json | undefined {
+/** An expression whose fingerprint tells nothing of the data, and equals that of no other token. The default of the type would have no salt. */
+const expressionOfNothing = ({ details }: PatchAttempt): string =>
+  createHash('sha256').update(details.id).digest('hex');
+
+/** The value of the creator of the token. In an event of an older release the default of the type; the field is not added where it was left out. */
+function creatorsOwn(field: Description, attempt: PatchAttempt): Json | undefined {
   const { type, content } = attempt.details;
   const before = setterBefore(field, attempt)?.before;
-  if (isDataHidden(attempt)) return undefined;
   if (before !== undefined) return before ?? undefined;
-  // An event of an older release. The field is not added where it was left out.
   if (field === 'mask') return content.mask === undefined ? undefined : typeDefaults[type].mask;
   const isIndexed = field === 'search_indexes' && (content.search_indexes ?? []).length > 0;
   return isIndexed ? [...typeDefaults[type].searchIndexes] : undefined;
+}
+
+/** The expressions of a mask, of search indexes or of a fingerprint that read no data but that of the patch. */
+function onlyOfPatch(value: Json | undefined, patch: PatchTokenBody): Json | undefined {
+  if (typeof value === 'string') return effectOfPatch(value, patch).readsHidden ? undefined : value;
+  if (Array.isArray(value)) return value.filter((each) => onlyOfPatch(each, patch) !== undefined);
+  if (typeof value !== 'object' || value === null) return value;
+  const kept = Object.entries(value).map(([key, each]) => [key, onlyOfPatch(each, patch)] as const);
+  return Object.fromEntries(kept.flatMap(([key, each]) => (each === undefined ? [] : [[key, each]])));
+}
+
+/**
+ * The value of a description that ends: that of the creator, without the expressions that read a part of the data that stays. They and those that
+ * end could together show more of that part.
+ */
+function valueAfterEnd(field: Description, attempt: PatchAttempt): Json | undefined {
+  const value = creatorsOwn(field, attempt);
+  const kept = onlyOfPatch(value, attempt.patch);
+  const isFingerprintLost = field === 'fingerprint_expression' && kept !== value;
+  return isFingerprintLost ? expressionOfNothing(attempt) : kept;
 }
 
 /** The stored fields to which the patch is applied. */
@@ -155,25 +177,35 @@ function flagBefore(attempt: PatchAttempt): boolean | undefined {
 export const deduplicationAfter = (attempt: PatchAttempt): boolean | undefined =>
   replace(flagBefore(attempt), attempt.patch.deduplicate_token);
 
-/** The patch takes the flag on, or leaves the decision to the setting of the tenant. */
-function looksForMore(attempt: PatchAttempt): boolean {
-  const after = deduplicationAfter(attempt);
-  return after !== false && after !== flagBefore(attempt);
+/** Whether the patch changes metadata that the expression reads. */
+function changesMetadataOf(expression: Json | undefined, { details, patch }: PatchAttempt): boolean {
+  if (typeof expression !== 'string' || patch.metadata === undefined) return false;
+  const { metadata = {} } = details.content;
+  const merged = mergeMetadata(metadata, patch.metadata) ?? {};
+  const keys = Object.keys({ ...metadata, ...merged }).filter((key) => metadata[key] !== merged[key]);
+  const changed = Object.fromEntries(keys.map((key) => [key, merged[key] ?? null]));
+  return effectOfPatch(expression, { ...patch, metadata: changed }).changesMetadata;
 }
 
-/** The caller does not see the data, and changes metadata that the fingerprint reads: it could take the salt away from data that others bring later. */
+/**
+ * The caller does not see the data, and changes metadata that the fingerprint reads, or will read when the present expression ends: it could take
+ * the salt away from data that others bring later.
+ */
 export function changesSalt(attempt: PatchAttempt): boolean {
-  const { patch, details, transform, targetTransform } = attempt;
-  const { metadata } = details.content;
-  if (patch.metadata === undefined || (transform === 'reveal' && targetTransform === 'reveal')) return false;
-  if (isDeepStrictEqual(mergeMetadata(metadata, patch.metadata), metadata)) return false;
-  const { fingerprint_expression: expression } = describedAfter(attempt);
-  return expression !== undefined && effectOfPatch(expression, patch).changesMetadata;
+  if (attempt.transform === 'reveal' && attempt.targetTransform === 'reveal') return false;
+  const field = 'fingerprint_expression';
+  const creators = sets(field, attempt)
+    ? creatorsValue(field, attempt)
+    : setterBefore(field, attempt)?.before;
+  return [describedAfter(attempt)[field], creators].some((each) => changesMetadataOf(each, attempt));
 }
 
 /** Whether the patch sets the field to another value. */
 function sets(field: Field, attempt: PatchAttempt): boolean {
-  if (field === 'deduplicate_token') return looksForMore(attempt);
+  if (field === 'deduplicate_token') return deduplicationAfter(attempt) !== flagBefore(attempt);
+  // Other metadata makes another expression of the one that reads it.
+  if (field === 'fingerprint_expression' && changesMetadataOf(describedAfter(attempt)[field], attempt))
+    return true;
   return attempt.patch[field] !== undefined && (ends(field, attempt) || isChanged(field, attempt));
 }
 
@@ -183,10 +215,12 @@ export const changedDescriptions = (attempt: PatchAttempt): Description[] =>
 
 /** The value that comes back when what this patch sets ends. */
 function creatorsValue(field: Field, attempt: PatchAttempt): Json | undefined {
-  if (ends(field, attempt))
-    return (field === 'deduplicate_token' ? flagBefore(attempt) : valueAfterEnd(field, attempt)) ?? null;
   const setter = setterBefore(field, attempt);
-  return setter ? setter.before : (attempt.details.content[field] ?? null);
+  if (setter?.before !== undefined) return setter.before;
+  if (!setter) return attempt.details.content[field] ?? null;
+  return field === 'deduplicate_token' || !ends(field, attempt)
+    ? undefined
+    : (valueAfterEnd(field, attempt) ?? null);
 }
 
 /** Whether the caller sees the data and says the whole field together with data: then it takes the field over unchanged. */
@@ -207,16 +241,30 @@ function setterNow(
   return isCreator ? undefined : { ...caller, ...value };
 }
 
+/** The setter of a field that the patch leaves alone. Of a field that ended without a value, so that the value of the creator is not forgotten, it is none. */
+function setterKept(field: Field, attempt: PatchAttempt): DescriptionSetter | undefined {
+  const setter = setterBefore(field, attempt);
+  if (!setter || !ends(field, attempt)) return setter;
+  const isWhole =
+    field === 'deduplicate_token' ||
+    isDeepStrictEqual(valueAfterEnd(field, attempt), creatorsOwn(field, attempt));
+  return isWhole ? undefined : { ...setter, by: `several:${randomUUID()}`, sees: false };
+}
+
 /** After the patch, the caller that set the field. */
 function setterAfter(field: Field, attempt: PatchAttempt): DescriptionSetter | undefined {
-  // The flag makes an expression of its own where there is none.
-  if (field === 'fingerprint_expression' && describedAfter(attempt)[field] === undefined) {
-    const flag = setterAfter('deduplicate_token', attempt);
-    return flag && { ...flag, before: null };
-  }
-  const before = ends(field, attempt) ? undefined : setterBefore(field, attempt);
+  const kept = setterKept(field, attempt);
   const isSet = isTakenOver(field, attempt) || sets(field, attempt);
-  return isSet ? setterNow(field, attempt, before) : before;
+  const setter = isSet ? setterNow(field, attempt, ends(field, attempt) ? undefined : kept) : kept;
+  if (field !== 'fingerprint_expression') return setter;
+  // The flag makes an expression of its own where there is none.
+  const flag =
+    describedAfter(attempt)[field] === undefined ? setterAfter('deduplicate_token', attempt) : undefined;
+  const before = setter?.before ?? null;
+  // The creator's expression without the creator's metadata could be one without a salt.
+  const isUnsalted = changesMetadataOf(before, attempt);
+  const named = flag ? { ...flag, before } : setter;
+  return named && isUnsalted ? { ...named, before: expressionOfNothing(attempt) } : named;
 }
 
 /** After the patch, the callers that set fields by a PATCH. */

@@ -63,6 +63,8 @@ export interface CallOptions {
   readonly principalNow?: () => Promise<Principal | undefined>;
   /** Aborts when the client has gone. */
   readonly signal?: AbortSignal;
+  /** The run whose code sends the request. */
+  readonly run?: string;
 }
 type Input = { params?: unknown; query?: unknown; body?: unknown };
 
@@ -184,6 +186,7 @@ export class TestVault {
       idempotencyScope: idempotencyKey === undefined ? undefined : [principal.tenant.id, idempotencyKey],
       principalNow: options.principalNow,
       signal: options.signal,
+      causationId: options.run,
     });
     const handler = (options.on ?? this.#handlers)[id] as Handler<OperationId> | undefined;
     if (!handler) throw new Error(`no handler for ${id}`);

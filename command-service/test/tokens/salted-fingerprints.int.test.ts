@@ -1,0 +1,110 @@
+import type { Principal } from '@token-vault/access';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { card, useVault, type TestVault } from './vault.ts';
+
+let vault: TestVault;
+useVault((opened) => (vault = opened));
+
+const theirs = { number: '5555555555554444', expiration_month: 1, expiration_year: 2040, cvc: null };
+const real = { ...theirs, number: card };
+const salted = '{{ data.number }}{{ metadata.salt }}';
+const unsalted = '{{ data.number }}';
+/** Sees data in this container, or none. */
+const caller = (id: string, container?: string): Principal => ({
+  ...vault.principal,
+  actor: { kind: 'application', id },
+  applicationId: id,
+  permissions: container === undefined ? ['token:update'] : [],
+  rules:
+    container === undefined
+      ? []
+      : [{ priority: 1, container, transform: 'reveal', permissions: ['token:update'] }],
+});
+const blind = (id = 'blind') => caller(id);
+const content = async () => (await vault.stored('tok'))?.content;
+const refusedMetadata = { code: 'forbidden', errors: { metadata: [expect.any(String)] } };
+
+/** A token whose fingerprint nobody can guess, because its creator gave it a salt. */
+const create = (body: object = {}) =>
+  vault.create({
+    type: 'card',
+    id: 'tok',
+    data: { number: card },
+    containers: ['/in/'],
+    fingerprint_expression: salted,
+    metadata: { salt: 'dhf8w7f', other: 'x' },
+    ...body,
+  });
+
+describe('the salt of the creator', () => {
+  beforeEach(() => create({ deduplicate_token: true }));
+
+  it('is not taken away by a caller without sight while its own expression stands', async () => {
+    const other = { fingerprint_expression: 'zz', data: theirs };
+    await expect(
+      vault.update('tok', { ...other, metadata: { salt: '' } }, { as: blind() }),
+    ).rejects.toMatchObject(refusedMetadata);
+    await vault.update('tok', other, { as: blind() });
+    await expect(vault.update('tok', { metadata: { salt: '' } }, { as: blind() })).rejects.toMatchObject(
+      refusedMetadata,
+    );
+    await vault.update('tok', { metadata: { salt: 'dhf8w7f', other: 'y' } }, { as: blind() });
+    await vault.update('tok', { data: real });
+    expect(await content()).toMatchObject({ fingerprint_expression: salted, metadata: { other: 'y' } });
+  });
+
+  it.each([
+    ['without sight', () => blind(), { data: theirs }],
+    ['that sees the data there', () => caller('in', '/in/'), {}],
+  ])('comes back when a caller %s removed the expression', async (_who, as, patch) => {
+    await vault.update('tok', { ...patch, fingerprint_expression: null }, { as: as() });
+    expect(await content()).toMatchObject({ fingerprint_expression: unsalted });
+    await vault.update('tok', { data: real, containers: ['/pci/'] }, { as: caller('home', '/') });
+    expect(await content()).toMatchObject({ fingerprint_expression: salted, deduplicate_token: true });
+  });
+
+  it.each([
+    ['sees the data where the token was', () => caller('in', '/in/'), undefined],
+    ['sees the data with a reason only', () => caller('in', '/in/'), 'ticket 7'],
+    ['has another expression meanwhile', () => caller('in', '/in/'), 'zz'],
+  ])('leaves a fingerprint of nothing when the caller that took it away %s', async (_who, as, special) => {
+    const setter = as();
+    const rules = setter.rules.map((rule) => ({ ...rule, reason: 'required' as const }));
+    const isReasoned = special === 'ticket 7';
+    await vault.update(
+      'tok',
+      { metadata: { salt: '' }, ...(special === 'zz' ? { fingerprint_expression: special } : {}) },
+      { as: isReasoned ? { ...setter, rules, reason: special } : setter },
+    );
+    const moved = isReasoned ? {} : { containers: ['/pci/'] };
+    await vault.update('tok', { data: real, ...moved }, { as: caller('home', '/') });
+    expect(await content()).toMatchObject({
+      fingerprint_expression: expect.stringMatching(/^[0-9a-f]{64}$/) as unknown,
+      fingerprint: expect.any(String) as unknown,
+    });
+  });
+
+  it('is forgotten neither by a part of the data that another caller brings', async () => {
+    await vault.update('tok', { data: theirs, fingerprint_expression: 'zz' }, { as: blind() });
+    await vault.update('tok', { data: { expiration_month: 3 } }, { as: blind('other') });
+    expect(await content()).toMatchObject({
+      fingerprint_expression: expect.stringMatching(/^[0-9a-f]{64}$/) as unknown,
+    });
+    await vault.update('tok', { data: real }, { as: blind('third') });
+    expect(await content()).toMatchObject({ fingerprint_expression: salted });
+  });
+
+  it('is its own to change', async () => {
+    await vault.update('tok', { metadata: { salt: 'new' } });
+    await vault.update('tok', { data: real, containers: ['/pci/'] }, { as: caller('home', '/') });
+    expect(await content()).toMatchObject({ fingerprint_expression: salted });
+    expect(await content()).not.toHaveProperty('set_without_sight');
+  });
+});
+
+it('the flag of the creator comes back when a caller without sight took it off', async () => {
+  await create({ deduplicate_token: true, fingerprint_expression: undefined });
+  await vault.update('tok', { data: theirs, deduplicate_token: false }, { as: blind() });
+  await vault.update('tok', { data: real });
+  expect(await content()).toMatchObject({ deduplicate_token: true });
+});
