@@ -187,6 +187,14 @@ describe('a reader with a running vault who follows the page', () => {
           ],
           ['a checkpoint that was altered', forgeCount, /it is not signed by this key/],
           [
+            'a checkpoint whose time was altered',
+            (lines) =>
+              lines.map((line) =>
+                isCheckpoint(line) ? line.replace('occurred_at\\":\\"20', 'occurred_at\\":\\"19') : line,
+              ),
+            /it is not signed by this key/,
+          ],
+          [
             'an export without checkpoints',
             (lines) => lines.filter((line) => !isCheckpoint(line)),
             /there is no checkpoint/,

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { defineEvent } from './registry.ts';
+import { defineEvent, unchanged } from './registry.ts';
 
 const position = z.string().regex(/^\d{1,20}$/);
 const base64url = z.string().regex(/^[A-Za-z0-9_-]*$/);
@@ -7,7 +7,7 @@ const base64url = z.string().regex(/^[A-Za-z0-9_-]*$/);
 /**
  * The state of a tenant's log at one moment: a hash chain over its events in log order (docs/how-to/verify-the-audit-log.md), signed with a
  * key of the tenant. Checkpoints themselves are not in the chain. The count of the previous checkpoint follows from `count` and the length
- * of `digests`.
+ * of `digests`. From version 2 on the signature covers the whole event but its position, and is the last field of the data.
  */
 export const AuditCheckpointSigned = defineEvent(
   'AuditCheckpointSigned',
@@ -26,6 +26,7 @@ export const AuditCheckpointSigned = defineEvent(
     public_key: base64url,
     signature: base64url,
   }),
+  [unchanged],
 );
 
 export const auditEvents = [AuditCheckpointSigned] as const;

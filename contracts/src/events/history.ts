@@ -123,4 +123,5 @@ export const eventHistory: readonly (readonly string[])[] = [
     'ApplicationSigned.v2',
   ],
   ['TokenCreated.v5', 'TokenUpdated.v5'],
+  ['AuditCheckpointSigned.v2'],
 ];

@@ -1,6 +1,6 @@
 import { streams } from '@token-vault/contracts';
 import type { EventStore, Position, StoredEvent } from '@token-vault/event-store';
-import { checkpointOf, type Checkpoint } from './checkpoint.ts';
+import { checkpointOf, isFollowing, type Checkpoint, type CheckpointData } from './checkpoint.ts';
 import type { Finding } from './compare.ts';
 
 /** The remembered part of a checkpoint. The signature covers its content, and is the same each time the same content is signed. */
@@ -12,8 +12,8 @@ export interface KnownCheckpoint {
 }
 
 /** A checkpoint, and its revision in the stream of the checkpoints of its tenant. */
-export interface Last {
-  readonly checkpoint: Checkpoint;
+export interface Last<Data extends CheckpointData = CheckpointData> {
+  readonly checkpoint: Data;
   readonly revision: number;
 }
 
@@ -56,18 +56,18 @@ export async function lastCheckpoint(
   store: StreamReader,
   tenantId: string,
   known: KnownCheckpoint | undefined,
-): Promise<Last | undefined> {
+): Promise<Last<Checkpoint> | undefined> {
   const events = await newestEvents(store, tenantId, known?.revision);
   const [first] = events;
   const isKept =
     first?.revision === known?.revision && first && checkpointOf(first)?.signature === known?.signature;
   if (known && !isKept)
     throw new CheckpointReplacedError('the last checkpoint of the tenant was taken out or replaced');
-  let last: Last | undefined;
+  let last: Last<Checkpoint> | undefined;
   for (const event of events) {
     const checkpoint = checkpointOf(event);
     // Behind a copy of an older checkpoint, the chain would go on from there.
-    if (!checkpoint || (last && BigInt(checkpoint.through) <= BigInt(last.checkpoint.through)))
+    if (!checkpoint || !isFollowing(checkpoint, last?.checkpoint))
       throw new CheckpointReplacedError(
         'the last checkpoint of the tenant does not follow the one before it',
       );

@@ -2,6 +2,7 @@ import { AuditCheckpointSigned, newId, streams } from '@token-vault/contracts';
 import { TenantKeysMissingError, type KeyRing } from '@token-vault/crypto';
 import {
   comparePositions,
+  noRevision,
   parsePosition,
   startPosition,
   type EventStore,
@@ -231,8 +232,6 @@ async function sealTenant(
     const { count, head } = extendChain(from, hashes);
     const digests = joinDigests(hashes.map(digestOf));
     const state = { tenant_id: tenantId, after, through, count, head: head.toString('base64url'), digests };
-    const checkpoint = signCheckpoint(signer, state);
-    const { type, version } = AuditCheckpointSigned;
     const trace = newId();
     const metadata = {
       tenant_id: tenantId,
@@ -241,10 +240,13 @@ async function sealTenant(
       correlation_id: trace,
       occurred_at: clock.now().toISOString(),
     };
-    const event = { id: newId(), type, version, data: checkpoint, metadata };
-    const expected = before?.revision ?? 'no-stream';
-    const { revision } = await store.append(streams.audit(tenantId), [event], expected);
-    return { checkpoint, revision };
+    const stream = streams.audit(tenantId);
+    const revision = (before?.revision ?? noRevision) + 1;
+    const given = { id: newId(), metadata };
+    const data = signCheckpoint(signer, { ...given, stream, revision, data: state });
+    const { type, version } = AuditCheckpointSigned;
+    await store.append(stream, [{ ...given, type, version, data }], before?.revision ?? 'no-stream');
+    return { checkpoint: data, revision };
   } catch (error) {
     if (error instanceof TenantKeysMissingError) return undefined;
     throw error;

@@ -35,23 +35,25 @@ export const misplacedAmong = (tenantId: string, covered: readonly Covered[]): F
       : [{ position: found.position, tenantId, problem: `${nameOf(found)} ${misplaced}` }],
   );
 
-/** The state of a tenant's chain at the last checkpoint that was verified, and the position and revision of this checkpoint. */
+/** The state of a tenant's chain at the last checkpoint that was verified, and the position, revision and version of this checkpoint. */
 export interface ChainProgress {
   chain: ChainState;
   revision: number;
   through: bigint;
+  version: number;
   /** The number of checkpoints that were passed over since, because they do not follow it. */
   passed: number;
 }
 
-/** The vault signs each event once, so each checkpoint reaches further than the one before it. An attacker can store a copy of an older one. */
+/** An attacker can store a copy of an older checkpoint. */
 export const notFollowing =
-  'the checkpoint does not follow the one before it: what it covers was signed before';
+  'the checkpoint does not follow the one before it: what it covers was signed before, or it is in an older form';
 
 export const startOfProgress = (tenantId: string): ChainProgress => ({
   chain: startOfChain(tenantId),
   revision: -1,
   through: 0n,
+  version: 0,
   passed: 0,
 });
 
@@ -90,11 +92,12 @@ export function checkStretch(
 /** Continues the progress at this checkpoint. */
 export function moveTo(
   progress: ChainProgress,
-  { count, head, through }: Checkpoint,
+  { count, head, through, version }: Checkpoint,
   revision: number,
 ): void {
   progress.chain = { count, head: Buffer.from(head, 'base64url') };
   progress.revision = revision;
   progress.through = BigInt(through);
+  progress.version = version;
   progress.passed = 0;
 }

@@ -1,7 +1,7 @@
 import { AuditCheckpointSigned, streams } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import { parsePosition, startPosition, type EventStore, type StoredEvent } from '@token-vault/event-store';
-import { checkpointOf, isSignedBy } from './checkpoint.ts';
+import { checkpointOf, isFollowing, isSignedBy } from './checkpoint.ts';
 import { compareStretch, gapAtEndOf, gapOf, type Finding } from './compare.ts';
 import { readCursor, signCursor, UnknownCursorError, type VerifiedTo } from './cursor.ts';
 import { Findings } from './findings.ts';
@@ -117,7 +117,7 @@ class TenantVerifier {
       const isOwn = checkpoint?.tenant_id === this.#options.tenantId;
       if (!isOwn || !isSignedBy(checkpoint, this.#publicKey))
         this.#report(row.position, 'the checkpoint is not signed by its tenant');
-      else if (BigInt(checkpoint.through) > this.#progress.through) {
+      else if (isFollowing(checkpoint, this.#progress)) {
         this.#next = { row, checkpoint };
         return;
       } else {

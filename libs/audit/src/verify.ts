@@ -8,7 +8,7 @@ import {
   type Position,
   type StoredEvent,
 } from '@token-vault/event-store';
-import { checkpointOf, isSignedBy, type Checkpoint } from './checkpoint.ts';
+import { checkpointOf, isFollowing, isSignedBy, type Checkpoint } from './checkpoint.ts';
 import { gapAtEndOf, gapOf, nameOf, type Finding } from './compare.ts';
 import { Findings } from './findings.ts';
 import { findReplaced, KnownCheckpoints } from './known-checkpoints.ts';
@@ -187,7 +187,7 @@ class Verifier {
     const checkpoint = await this.#readCheckpoint(row, tenantId);
     // The pass can begin before the checkpoint from which it continues.
     if (!checkpoint || row.revision <= state.revision) return;
-    if (BigInt(checkpoint.through) <= state.through) {
+    if (!isFollowing(checkpoint, state)) {
       this.#report(row.position, tenantId, notFollowing);
       state.passed += 1;
       return;

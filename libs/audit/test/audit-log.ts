@@ -17,6 +17,7 @@ import { startEventStoreDbDouble } from '@token-vault/test-doubles/eventstoredb'
 import { createTestDatabase, createTestPool } from '@token-vault/test-support';
 import type { Pool } from 'pg';
 import type { SealerOptions } from '../src/sealer.ts';
+import { signerOf } from '../src/signature.ts';
 import type { CheckSignatures } from '../src/signatures.ts';
 
 /** A log and a key ring, and functions that change both without the vault. */
@@ -161,4 +162,19 @@ export const creationOf = (tenantId: string): VaultEvent =>
 /** Of the nth event, from 1. */
 export async function positionOf(log: AuditLog, place: number): Promise<Position> {
   return (await log.read())[place - 1]?.position ?? startPosition;
+}
+
+/** Gives a checkpoint of the tenant as older releases wrote and signed it. */
+export async function olderForm(
+  { keyRing }: AuditLog,
+  tenantId: string,
+): Promise<(event: StoredEvent) => StoredEvent> {
+  const signer = await signerOf(keyRing, tenantId);
+  return (event) => {
+    const { signature: _present, ...data } = JSON.parse(event.data) as Record<string, unknown>;
+    const { after, through, count, head, digests } = data;
+    const signed = ['token-vault audit checkpoint 1', tenantId, after, through, count, head, digests];
+    const signature = signer.sign(JSON.stringify(signed));
+    return { ...event, version: 1, data: JSON.stringify({ ...data, signature }) };
+  };
 }

@@ -11,7 +11,7 @@ import { sealLog } from '../src/sealer.ts';
 import { notFollowing } from '../src/stretch.ts';
 import { verifyTenantAudit } from '../src/verify-tenant.ts';
 import { verifyAudit } from '../src/verify.ts';
-import { openAuditLog, updateOf, type AuditLog, type LogKind } from './audit-log.ts';
+import { olderForm, openAuditLog, updateOf, type AuditLog, type LogKind } from './audit-log.ts';
 
 const [first, second] = [
   '00000000-0000-4000-8000-000000000001',
@@ -132,16 +132,23 @@ describe.each<LogKind>(['Postgres', 'EventStoreDB'])(
     }
 
     it.each([
-      ['an older checkpoint', 1],
-      ['the newest checkpoint', 2],
-    ])('is not signed behind a copy of %s, which is named', async (_what, revision) => {
+      ['an older checkpoint', 1, 'the checkpoint is not signed by its tenant'],
+      ['the newest checkpoint', 2, 'the checkpoint is not signed by its tenant'],
+      ['an older checkpoint of an older release', 1, notFollowing],
+      ['the newest checkpoint of an older release', 2, notFollowing],
+    ])('is not signed behind a copy of %s, which is named', async (_what, revision, problem) => {
       await sealThrice();
+      const older = await olderForm(log, first);
+      if (problem === notFollowing)
+        await log.rewrite(
+          (await log.read()).map((event) => (event.stream === streams.audit(first) ? older(event) : event)),
+        );
       const from = (await log.read()).findLast(({ type }) => type === 'TenantUpdated')?.position;
       await copyToEnd(revision);
       for (const memory of [known, new KnownCheckpoints()]) expect(await seal(memory)).toBe(0);
       expect(refused).toEqual([first, first]);
       const copy = (await log.read()).findLast(({ stream }) => stream === streams.audit(first))?.position;
-      const named = [{ position: copy, problem: notFollowing }];
+      const named = [{ position: copy, problem }];
       expect((await verifyAudit(log)).findings).toEqual([{ ...named[0], tenantId: first }]);
       expect((await verifyAudit({ ...log, from })).findings).toEqual([{ ...named[0], tenantId: first }]);
       const own = { ...log, tenantId: first, mostEvents: 1_000 };
