@@ -119,3 +119,39 @@ describe('a page that shows another session than the cookie has now', () => {
     expect([answer.status, ((await answer.json()) as { id: string }).id]).toEqual([200, sessionOf(cookie)]);
   });
 });
+
+it('a refused request of a page is in the log of its session, and does not prolong it', async () => {
+  const cookie = await signIn();
+  const id = sessionOf(cookie);
+  const ask = async (headers: Record<string, string>, method = 'GET', path = '/tenants/self') =>
+    (await fetch(twins.url + path, { method, headers })).status;
+  const own = { Cookie: cookie, 'SVC-CONSOLE-SESSION': id };
+  wait(24);
+  const traces = ['origin', 'site', 'unnamed', 'other', 'sign-in'].map((name) => `${name}-${id}`);
+  const [origin = '', site = '', unnamed = '', other = '', signingIn = ''] = traces;
+  const foreign = { Origin: 'http://evil.example' };
+  expect(await ask({ ...own, ...foreign, 'SVC-TRACE-ID': origin }, 'POST', '/applications')).toBe(403);
+  expect(await ask({ ...own, 'Sec-Fetch-Site': 'cross-site', 'SVC-TRACE-ID': site })).toBe(403);
+  expect(await ask({ Cookie: cookie, 'SVC-TRACE-ID': unnamed })).toBe(403);
+  const shown = { ...own, 'SVC-CONSOLE-SESSION': crypto.randomUUID() };
+  expect(await ask({ ...shown, 'SVC-TRACE-ID': other })).toBe(401);
+  const byKey = { 'SVC-API-KEY': key, ...foreign, 'SVC-TRACE-ID': signingIn };
+  expect(await ask(byKey, 'POST', '/console/session')).toBe(403);
+  const found = await Promise.all(
+    traces.map(async (trace) => {
+      const answer = await fetch(`${twins.url}/logs?trace_id=${trace}`, { headers: { 'SVC-API-KEY': key } });
+      const { data } = (await answer.json()) as { data: { operation: string; actor_type: string }[] };
+      return data.map(({ operation, actor_type: by }) => [operation, by]);
+    }),
+  );
+  const ofSession = [['denied', 'session']];
+  expect(found).toEqual([
+    ofSession,
+    ofSession,
+    ofSession,
+    [['authenticate', 'session']],
+    [['denied', 'application']],
+  ]);
+  wait(6);
+  expect(await statusOf(cookie)).toBe(401);
+});

@@ -23,10 +23,15 @@ export interface Authenticator {
   /** @throws UnavailableError when the read models of authentication have stopped */
   authenticate(apiKey: string): Promise<Authentication>;
   /**
-   * The caller of a request that needs this permission, by the secret in the cookie of the console. Also notes that the session is used.
+   * The caller of a request that needs this permission, by the secret in the cookie of the console. Also notes that the session is used, unless
+   * `isUse` is false: the page of a stranger must not prolong it.
    * @throws as `authenticate`
    */
-  authenticateConsole(secret: string, permission: Permission | null): Promise<Authentication>;
+  authenticateConsole(
+    secret: string,
+    permission: Permission | null,
+    isUse?: boolean,
+  ): Promise<Authentication>;
   /** Clears the cache: called when a key, a rule, a session or a tenant may have changed. */
   forget(): void;
 }
@@ -165,13 +170,13 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
       if (!keyPattern.test(apiKey)) return { kind: 'unknown' };
       return (await current({ hash: hashApiKey(apiKey) })).authentication;
     },
-    async authenticateConsole(secret, permission) {
+    async authenticateConsole(secret, permission, isUse = true) {
       if (!keyPattern.test(secret)) return { kind: 'unknown' };
       const { authentication, consoleSession } = await current({
         hash: hashApiKey(secret),
         console: { permission },
       });
-      if (consoleSession && authentication.kind === 'authenticated')
+      if (isUse && consoleSession && authentication.kind === 'authenticated')
         await options.onConsoleUse?.(consoleSession);
       return authentication;
     },

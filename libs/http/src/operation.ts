@@ -13,7 +13,7 @@ import type { Answer, Executor, Identity, OperationRequest } from '@token-vault/
 import type { Request, Response } from 'express';
 import type { Authentication, Authenticator } from '@token-vault/authentication';
 import { collectBody, rawBodyLimitBytes, readBody } from './body.ts';
-import { consoleCredentialOf, namedSessionOf, requireCookiePlace, writeCookie } from './console-cookie.ts';
+import { consoleCredentialOf, namedSessionOf, requireConsolePage, writeCookie } from './console-cookie.ts';
 import { inFlight } from './in-flight.ts';
 import type { RateLimits } from './rate-limits.ts';
 import { clientSignal, workOn } from './request-life.ts';
@@ -151,6 +151,7 @@ function toOperationRequest(call: OperationCall, callers: HttpCallers, turn: Tur
       }
       return identity;
     },
+    requirePage: () => requireConsolePage(request, operation),
     params: paramsOf(request),
     // A query that is sent on to another server is not parsed.
     query: operation.isRaw ? {} : request.query,
@@ -178,8 +179,6 @@ export async function runOperation(
   executor: Executor,
   callers: HttpCallers,
 ): Promise<Answer> {
-  const { setsCookie }: Operation = operations[call.id];
-  if (setsCookie) requireCookiePlace(call.request);
   const turn = (callers.turns ?? requestTurns).of(call.response);
   const execution = workOn(call.response, executor.execute(call.id, toOperationRequest(call, callers, turn)));
   const { answer, isVisible } = await execution.finally(() => turn.end());

@@ -97,6 +97,7 @@ async function execute(call: Call, dependencies: ExecutorDependencies): Promise<
     requireNothingLost(progress, losses),
   );
   const work = async (): Promise<Outcome> => {
+    call.request.requirePage?.();
     authorize(operation, principal);
     await dependencies.watch.requireMoving(operation.answersFrom ?? []);
     const made = await answerOf(call, { principal, atMs }, dependencies);

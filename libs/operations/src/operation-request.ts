@@ -22,6 +22,8 @@ export interface OperationRequest {
    * @throws DomainError
    */
   identify(): Promise<Identity>;
+  /** Requires that the page that sent the request may use its credential. Called when the caller is known. @throws ForbiddenError */
+  readonly requirePage?: (() => void) | undefined;
   readonly params: unknown;
   readonly query: unknown;
   /** Reads the body. Called after the other parts are validated. @throws DomainError */
