@@ -1,6 +1,6 @@
 import type { Expressions } from '@token-vault/expressions';
 import { createApplicationReplay, createTokenReplay } from '@token-vault/command-service';
-import { createOpenApiDocument } from '@token-vault/contracts';
+import { createOpenApiDocument, isReadModelName } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import { readProjectionStatus } from '@token-vault/projectors';
 import {
@@ -54,12 +54,9 @@ export function readinessOf({
   return {
     event_store: async () => void (await store.head()),
     projections: async () => {
-      const shown = (await readProjectionStatus(readPool)).map(({ name, version, status, position }) => ({
-        name,
-        version,
-        status,
-        position,
-      }));
+      const shown = (await readProjectionStatus(readPool))
+        .filter(({ name }) => isReadModelName(name))
+        .map(({ name, version, status, position }) => ({ name, version, status, position }));
       if (shown.length === 0 || shown.some(({ status }) => status !== 'live'))
         throw new Error('not all are live');
       return shown;

@@ -1,6 +1,6 @@
 import { describeSchemas } from '@token-vault/postgres';
 import { projections, readProjectionStatus } from '@token-vault/projectors';
-import { liveSchema } from '@token-vault/contracts';
+import { isReadModelName, liveSchema } from '@token-vault/contracts';
 import type pg from 'pg';
 import expectedBySchema from './expected-schema.json' with { type: 'json' };
 
@@ -42,9 +42,20 @@ async function compareVersions(database: Database): Promise<ReadModelVersions> {
   return {
     older: older.map(({ line }) => line),
     olderSchemas: new Set(older.map(({ name }) => liveSchema(name))),
-    wrong: others.filter(({ isOlder }) => !isOlder).map(({ line }) => line),
+    wrong: [
+      ...others.filter(({ isOlder }) => !isOlder).map(({ line }) => line),
+      ...unknownOf([...versions.keys()]),
+    ],
   };
 }
+
+const unknownOf = (names: readonly string[]): string[] =>
+  names
+    .filter((name) => !isReadModelName(name))
+    .map(
+      (name) =>
+        `projections.checkpoint has a row ${JSON.stringify(name)}, and this release has no such read model: a newer release makes it, or another program wrote the row`,
+    );
 
 /**
  * The differences between the schemas of the vault and those that this release makes. With a planted view, rule, policy, trigger or function,

@@ -132,6 +132,11 @@ it.each([
     /^the read model alerts is not in projections\.checkpoint, this release makes \d+: /m,
   ],
   [
+    'a row of a read model that no release has',
+    `insert into projections.checkpoint (name, version, generation, status, position) values ('zzz', 1, 1, 'failed', 0)`,
+    /^projections\.checkpoint has a row "zzz", and this release has no such read model: /m,
+  ],
+  [
     'a check',
     `alter table event_store.event add constraint q check (pg_sleep(0) is not null) not valid`,
     /^is not of this release: constraint q on event_store\.event c .*pg_sleep/m,

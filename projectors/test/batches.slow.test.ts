@@ -76,6 +76,25 @@ describe('any history', () => {
   }
 });
 
+describe('the ends of transactions', () => {
+  it('are forgotten by the time of the latest end, in batches of any size', async () => {
+    const end = (id: string, occurredAt: string) =>
+      event('TransactionRolledBack', { transaction_id: id }, { occurred_at: occurredAt });
+    const events = await recorded([
+      end('00000000-0000-4000-8000-0000000000d1', '2026-01-01T12:00:00.000Z'),
+      end('00000000-0000-4000-8000-0000000000d2', '2026-01-01T14:00:00.000Z'),
+      end('00000000-0000-4000-8000-0000000000d3', '2026-01-08T13:00:00.000Z'),
+      end('00000000-0000-4000-8000-0000000000d4', '2026-01-08T11:00:00.000Z'),
+      tokenCreated('later', {}, { occurred_at: '2026-01-08T15:00:00.000Z' }),
+    ]);
+    const kept = async (size: number) =>
+      (await applied(tokens, events, [size]))['closed_transaction']?.map((row) =>
+        (row as { id: string }).id.slice(-2),
+      );
+    expect([await kept(1), await kept(2), await kept(100)]).toEqual(Array(3).fill(['d2', 'd3', 'd4']));
+  });
+});
+
 describe('tokens that are created one after the other', () => {
   const sizes = async () =>
     (

@@ -100,6 +100,8 @@ it('for an existing log they are filled beside the live read models, and verifie
     { table: 'hour_reason_count', surplus: 0 },
     { table: 'active_token', surplus: 0 },
     { table: 'active_token_count', surplus: 0 },
+    { table: 'staged_event', surplus: 0 },
+    { table: 'closed_transaction', surplus: 0 },
   ]);
 });
 

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import type { Position } from '@token-vault/event-store';
 import pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -6,7 +6,7 @@ import { createProjectionAdmin, type ProjectionAdmin } from '../src/admin.ts';
 import { log, tenants, tokens } from '../src/projections/index.ts';
 import { many, useAdministeredVault, type AdministeredVault } from './administered-vault.ts';
 import { collidingPart } from './colliding-text.ts';
-import { event, tenantCreated, tenantId, tokenDeleted } from './events.ts';
+import { event, tenantCreated, tenantId, tokenCreated, tokenDeleted } from './events.ts';
 import { eventually } from './vault.ts';
 
 let vault: AdministeredVault;
@@ -36,8 +36,39 @@ describe('verifying', () => {
       { table: 'token_metadata', surplus: 1, missing: 1 },
       { table: 'token_search_index', surplus: 0, missing: 0 },
       { table: 'token_count', surplus: 1, missing: 1 },
+      { table: 'staged_event', rows: 0, surplus: 0, missing: 0 },
+      { table: 'closed_transaction', rows: 0, surplus: 0, missing: 0 },
     ]);
     expect(await vault.isPlanted()).toBe(true);
+  });
+
+  it('finds planted and missing rows of events and ends of transactions', async () => {
+    vault.start({ projections: [tokens] });
+    const [open, over, planted] = [randomUUID(), randomUUID(), randomUUID()];
+    const opened = (id: string) =>
+      event('TransactionOpened', { transaction_id: id, expires_at: '2030-01-01T11:00:00Z' });
+    const history = [
+      opened(open),
+      tokenCreated('enlisted', {}, { transaction_id: open }),
+      opened(over),
+      event('TransactionRolledBack', { transaction_id: over }),
+    ];
+    await vault.reached(await vault.append(...history), ['tokens']);
+    expect(await vault.admin.verify('tokens')).toMatchObject({ isEqual: true });
+    await vault.rows(`update rm_tokens.staged_event set position = position + 1000`);
+    await vault.rows(`insert into rm_tokens.closed_transaction values ($1, now())`, [planted]);
+    const verified = await vault.admin.verify('tokens');
+    expect(verified?.isEqual).toBe(false);
+    const found = verified?.tables.filter(({ surplus, missing }) => surplus + missing > 0);
+    expect(found).toMatchObject([
+      {
+        table: 'staged_event',
+        surplus: 1,
+        missing: 1,
+        keys: [`transaction_id=${open}, position=1002`, `transaction_id=${open}, position=2`],
+      },
+      { table: 'closed_transaction', surplus: 1, missing: 0, keys: [`id=${planted}`] },
+    ]);
   });
 
   it('finds an altered row although a cast of the type of the table to text gives the true one', async () => {

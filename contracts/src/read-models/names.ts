@@ -14,6 +14,10 @@ export const readModelNames = [
 ] as const;
 export type ReadModelName = (typeof readModelNames)[number];
 
+/** Who can write the database can write other names into `projections.checkpoint`. They keep nothing waiting, and `audit verify` names them. */
+export const isReadModelName = (name: string): name is ReadModelName =>
+  readModelNames.some((known) => known === name);
+
 /** Every request needs these, because the caller is authenticated from them (rules.md §1). */
 export const authenticationReadModels = [
   'applications',

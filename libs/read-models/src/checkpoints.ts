@@ -1,3 +1,4 @@
+import { isReadModelName } from '@token-vault/contracts';
 import { parsePosition, type Position } from '@token-vault/event-store';
 import type pg from 'pg';
 import { KnownRevocations, type Revocation } from './known-revocations.ts';
@@ -48,7 +49,7 @@ export async function readCheckpoints(
   if (!row) throw new Error('projections.access has no row');
   const checkpoints = new Map<string, Checkpoint>();
   for (const { name, position, status } of row.checkpoints)
-    checkpoints.set(name, { position: parsePosition(position), status });
+    if (isReadModelName(name)) checkpoints.set(name, { position: parsePosition(position), status });
   const { generation } = row;
   const revocations = before?.upTo(generation, row.revocations) ?? new KnownRevocations(generation);
   return { beganMs, checkpoints, revocations };

@@ -237,9 +237,16 @@ describe('waiting for the read models', () => {
     await advance('tokens', 7);
     await pool.query(`delete from projections.checkpoint where name = 'log'`);
     expect(await progress.waitFor(at(7), long)).toBe(true);
-    const waiting = progress.waitFor(at(7), long, ['new']);
-    await pool.query(`insert into projections.checkpoint values ('new', 'live', 7)`);
+    const waiting = progress.waitFor(at(7), long, ['runs']);
+    await pool.query(`insert into projections.checkpoint values ('runs', 'live', 7)`);
     expect(await waiting).toBe(true);
+  });
+
+  it('does not wait for a row with the name of no read model', async () => {
+    await pool.query(`insert into projections.checkpoint values ('planted', 'failed', 0)`);
+    await again(20);
+    expect(await progress.waitFor(at(5), long)).toBe(true);
+    expect([...((await progress.read())?.checkpoints.keys() ?? [])].sort()).toEqual(['log', 'tokens']);
   });
 
   it('ends without success when the service stops', async () => {

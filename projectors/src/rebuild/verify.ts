@@ -3,6 +3,7 @@ import { liveSchema } from '@token-vault/contracts';
 import type pg from 'pg';
 import { parsePosition, type Position } from '@token-vault/event-store';
 import { temporarySchema, type Projection, type Table } from '../projection.ts';
+import { stagingTables } from '../runner/staging.ts';
 import { releaseLive } from './live.ts';
 import { fillToEnd, fillWhileHeld, withSuccessor, type RebuildOptions } from './rebuild.ts';
 import { dropSuccessor } from './successor.ts';
@@ -43,7 +44,8 @@ export async function verifyProjection(
     const position = await livePosition(client, name);
     await releaseLive(holder);
     const tables: TableComparison[] = [];
-    for (const table of projection.tables) tables.push(await compare(client, name, table));
+    for (const table of [...projection.tables, ...stagingTables])
+      tables.push(await compare(client, name, table));
     await client.query('commit');
     const isCancelled = !(await dropSuccessor(holder, name));
     return isCancelled ? undefined : { isEqual: tables.every(isSame), position, tables };

@@ -9,7 +9,7 @@ import { advanceVerification } from './verified-position.ts';
 import {
   closedAmong,
   forgetClosed,
-  hasEnding,
+  latestEndOf,
   stagedEventOf,
   stagedPage,
   Transactions,
@@ -28,8 +28,8 @@ export interface Target {
 
 /** The statements after those of the events. */
 function afterwards(events: readonly RecordedEvent[]): Statement[] {
-  const last = events.at(-1);
-  return last && hasEnding(events) ? [forgetClosed(last.metadata.occurred_at)] : [];
+  const latest = latestEndOf(events);
+  return latest === undefined ? [] : [forgetClosed(latest)];
 }
 
 /** Writes stretches of the log to one read model, each in one fenced transaction. One stretch at a time. */

@@ -76,7 +76,13 @@ const isOfTransaction = (type: string): boolean => type === opening || type in b
 export const enlistedIn = (event: RecordedEvent): string | undefined =>
   isOfTransaction(event.type) ? undefined : event.metadata.transaction_id;
 
-export const hasEnding = (events: readonly RecordedEvent[]): boolean => events.some(isEnding);
+/** When the latest of the transactions that end here ended. Only ends count, so that the size of batches does not change which rows stay. */
+export const latestEndOf = (events: readonly RecordedEvent[]): string | undefined =>
+  events
+    .filter(isEnding)
+    .map(({ metadata }) => metadata.occurred_at)
+    .sort()
+    .at(-1);
 
 export interface StagedRow {
   readonly position: string;
