@@ -51,7 +51,7 @@ export function openProxy(
     observe: observeProxyRequests(metrics),
     guess: guessesOf(parts),
     send: egress.send,
-    takeTokens: (references, asked) => tokenUse.take(references, asked),
+    takeTokens: (...taken) => tokenUse.take(...taken),
     checkTokens: (references, asked, madeAt) => tokenUse.checkTaken(references, madeAt, asked.now, asked),
     decisionOnUse: (tokenIds, asked) => tokenUse.decisionOn(tokenIds, asked.now, asked),
     useNamed: (...named) => tokenUse.useNamed(...named),

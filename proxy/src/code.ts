@@ -14,7 +14,6 @@ import {
   type VaultEvent,
 } from '@token-vault/contracts';
 import type { EgressAnswer } from '@token-vault/egress';
-import type { DetokenizedToken } from '@token-vault/expressions';
 import type { Answer, AnswerStream, Clock, RequestContext } from '@token-vault/operations';
 import type { ConfiguredProxy } from './configured.ts';
 import type { Filled, Outgoing } from './outgoing.ts';
@@ -61,11 +60,12 @@ export class CustomAnswerError extends Error {
   }
 }
 
-/** Tokens that the caller may use, checked and being opened. */
-export interface TakenTokens {
+/** Tokens that the caller may use, checked and being opened. It does not hold their data, which may take 80 MB: an exchange may take minutes. */
+export interface TakenTokens<Made = unknown> {
   /** Durable before anything of them leaves. */
   readonly use: readonly VaultEvent[];
-  readonly tokens: Promise<ReadonlyMap<string, DetokenizedToken>>;
+  /** What was made of their data. Never rejects before it is awaited. */
+  readonly made: Promise<Made>;
   /** RFC 3339. The end of the first cvc among them. */
   readonly cvcEndsAt?: string | undefined;
   /** `created_at` of each token, by id. */
@@ -77,7 +77,8 @@ interface CodeExchange {
   readonly exchangeId: string;
   /** The tokens of the request. */
   readonly tokenIds: readonly string[];
-  readonly taken: Pick<TakenTokens, 'cvcEndsAt'>;
+  /** RFC 3339. The end of the first cvc among them. */
+  readonly cvcEndsAt: string | undefined;
   readonly signal: AbortSignal;
   /** Decides again whether data may leave. @throws DomainError */
   readonly requireSendable: () => Promise<void>;
@@ -111,7 +112,7 @@ export class ProxyCode {
 
   /** The end of the first cvc that the request, or its code, was given. */
   get #cvcEndsAt(): string | undefined {
-    return firstCvcEnd([this.#exchange.taken, ...this.#seenBy.values()].map(({ cvcEndsAt }) => cvcEndsAt));
+    return firstCvcEnd([this.#exchange, ...this.#seenBy.values()].map(({ cvcEndsAt }) => cvcEndsAt));
   }
 
   /** Whether an error may hold data that the code was given. */

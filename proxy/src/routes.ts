@@ -9,7 +9,7 @@ import {
 import { TenantShares, type Holder } from '@token-vault/batching';
 import type { EgressSend } from '@token-vault/egress';
 import { ExchangeDecisions, type DecisionDependencies, type Going, type Leaving } from './decisions.ts';
-import type { Expressions, TokenReferences } from '@token-vault/expressions';
+import type { DetokenizedToken, Expressions, TokenReferences } from '@token-vault/expressions';
 import { errorFields, type Logger, type ProxyObserver, type ProxyOutcome } from '@token-vault/observability';
 import {
   throwAfterWork,
@@ -35,7 +35,11 @@ export interface ProxyDependencies extends CodeDependencies, DecisionDependencie
   readonly observe: ProxyObserver;
   readonly send: EgressSend;
   /** @throws ValidationError for a token that is not there, ForbiddenError for one that the caller may not use */
-  readonly takeTokens: (references: TokenReferences, context: RequestContext) => Promise<TakenTokens>;
+  readonly takeTokens: <Made>(
+    references: TokenReferences,
+    context: RequestContext,
+    make: (tokens: ReadonlyMap<string, DetokenizedToken>) => Promise<Made>,
+  ) => Promise<TakenTokens<Made>>;
 }
 
 export interface ProxyHandlers {
@@ -129,15 +133,14 @@ class Proxy {
   async #exchange(asked: Going, context: RequestContext, leave: Leave): Promise<Answer> {
     const { raw, destination, proxy, template } = asked;
     const { audit, takeTokens } = this.#dependencies;
-    const taken = await takeTokens(template.references, context);
-    const going: Leaving = { ...asked, madeAt: taken.madeAt };
+    const fill = (tokens: ReadonlyMap<string, DetokenizedToken>) => this.#filled(asked, tokens, context);
+    const { use, madeAt, cvcEndsAt, made } = await takeTokens(template.references, context, fill);
+    const going: Leaving = { ...asked, madeAt };
     const tokenIds = [...template.references.tokens.keys()];
     const { method } = raw;
     const exchange = new Exchange({ audit, context, destination, method, tokenIds, proxyId: proxy?.id });
-    const filling = this.#filled(going, taken, context);
-    filling.catch(() => undefined);
     // The use of the values is recorded in any case: an expression that fails also reveals something about them.
-    const position = await exchange.begin(taken.use).catch((cause: unknown) => {
+    const position = await exchange.begin(use).catch((cause: unknown) => {
       throw new UnavailableError('The request cannot be recorded now. Nothing was sent; try again.', {
         cause,
       });
@@ -145,12 +148,12 @@ class Proxy {
     const refusals = new Refusals();
     const requireSendable = () => refusals.keep(decisions.requireSendable());
     const requireActing = () => refusals.keep(decisions.requireActing());
-    const exchangeId = exchange.id;
-    const coded = { proxy, exchangeId, tokenIds, taken, signal: raw.signal, requireSendable, requireActing };
+    const decided = { requireSendable, requireActing, signal: raw.signal };
+    const coded = { proxy, exchangeId: exchange.id, tokenIds, cvcEndsAt, ...decided };
     const code: ProxyCode = new ProxyCode(this.#dependencies, coded, context);
     const decisions: ExchangeDecisions = new ExchangeDecisions(this.#dependencies, going, code, context);
     try {
-      const filled = await filling;
+      const filled = await made;
       context.waitsForOthers();
       const leaving = await code.request(filled);
       const answer = await this.#dependencies.send({
@@ -184,20 +187,20 @@ class Proxy {
   }
 
   /** The request with data in place of its expressions. @throws DomainError */
-  #filled({ template, proxy }: Going, { tokens }: TakenTokens, context: RequestContext): Promise<Filled> {
+  #filled(
+    { template, proxy }: Going,
+    tokens: ReadonlyMap<string, DetokenizedToken>,
+    context: RequestContext,
+  ): Promise<Filled> {
     const { expressions, guess } = this.#dependencies;
-    return tokens.then((opened) => {
-      const fill = async () => {
-        const outgoing = await template.fill(
-          expressions.of(context.identity, holderOf(context.principal)),
-          opened,
-        );
-        return proxy?.requestCode === undefined
-          ? { outgoing }
-          : { outgoing, args: argumentsOf(outgoing, proxy) };
-      };
-      return template.references.hasFilters ? guess(context, tellsOfData, fill) : fill();
-    });
+    const fill = async () => {
+      const budget = expressions.of(context.identity, holderOf(context.principal));
+      const outgoing = await template.fill(budget, tokens);
+      return proxy?.requestCode === undefined
+        ? { outgoing }
+        : { outgoing, args: argumentsOf(outgoing, proxy) };
+    };
+    return template.references.hasFilters ? guess(context, tellsOfData, fill) : fill();
   }
 
   /** The caller does not wait for this record. When it cannot be written, the log lacks it. */

@@ -49,7 +49,7 @@ async function codeOf(tokens: readonly SeenToken[], deleted: readonly TokenIdent
       proxy,
       exchangeId: randomUUID(),
       tokenIds: [],
-      taken: {},
+      cvcEndsAt: undefined,
       signal: new AbortController().signal,
       requireSendable: async () => undefined,
       requireActing: async () => undefined,

@@ -65,7 +65,11 @@ function openProxy(options: EgressBrokerOptions) {
     observe: () => () => undefined,
     guess: (_context, _isMiss, work) => work(),
     send: broker.send,
-    takeTokens: async () => ({ use: [], tokens: Promise.resolve(new Map()), madeAt: new Map() }),
+    takeTokens: async (_references, _context, make) => ({
+      use: [],
+      made: make(new Map()),
+      madeAt: new Map(),
+    }),
     checkTokens: async () => undefined,
     decisionOnUse: async () => () => undefined,
     useNamed: async () => undefined,

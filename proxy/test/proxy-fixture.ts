@@ -98,7 +98,7 @@ export const taking =
     more: { readonly cvcEndsAt?: string } = {},
     opening = () => Promise.resolve(),
   ): ProxyDependencies['takeTokens'] =>
-  async ({ tokens }, context) => ({
+  async ({ tokens }, context, make) => ({
     madeAt: new Map(),
     use: [...tokens.keys()].map((token_id) =>
       context.event(TokensRead, {
@@ -106,8 +106,8 @@ export const taking =
         tokens: [{ token_id, token_type: 'card', transform: 'reveal' }],
       }),
     ),
-    tokens: opening().then(
-      () => new Map([...tokens.keys()].map((id) => [id, { data: number, token: { id, data: number } }])),
+    made: opening().then(() =>
+      make(new Map([...tokens.keys()].map((id) => [id, { data: number, token: { id, data: number } }]))),
     ),
     ...more,
   });

@@ -45,8 +45,7 @@ const outer = (cvcEndsAt: string | undefined): ParentRun => ({
 
 const argumentWithCvc =
   (cvcEndsAt = end): OpenTokens =>
-  () =>
-    Promise.resolve({ tokens: Promise.resolve(new Map()), use: [], madeAt: new Map(), cvcEndsAt });
+  async (_ids, _context, make) => ({ made: make(new Map()), use: [], madeAt: new Map(), cvcEndsAt });
 
 const succeeds = () => {
   fixture.sandbox = () => Promise.resolve({ kind: 'succeeded', result: { raw: 'out' }, console });

@@ -29,9 +29,9 @@ beforeEach(async () => {
   sent = [];
 });
 
-const openTokens: OpenTokens = () => {
+const openTokens: OpenTokens = async (_ids, _context, make) => {
   opened += 1;
-  return Promise.resolve({ tokens: Promise.resolve(new Map()), use: [], madeAt: new Map() });
+  return { made: make(new Map()), use: [], madeAt: new Map() };
 };
 const findInvoker: FindInvoker = (ofTenant, actor) => Promise.resolve(invoker(ofTenant, actor));
 

@@ -24,9 +24,9 @@ it('a run whose arguments are refused because the caller of an outer run has end
     findInvoker: async (ofTenant, actor) =>
       isThere || actor.id !== 'outer' ? invoker(ofTenant, actor) : undefined,
     // The outer caller is deleted when its rights were found, and before the expressions are evaluated.
-    async openTokens() {
+    async openTokens(_ids, _context, make) {
       isThere = false;
-      return { tokens: Promise.resolve(new Map([['one-token', data as never]])), use: [], madeAt: new Map() };
+      return { made: make(new Map([['one-token', { data, token: data }]])), use: [], madeAt: new Map() };
     },
   });
   const args = { value: "{{ one-token | remove: '1' }}" };

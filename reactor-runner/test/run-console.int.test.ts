@@ -66,8 +66,11 @@ describe('the printed lines of a run', () => {
   });
 
   it('are not kept when the code got a token', async () => {
-    const openTokens: OpenTokens = () =>
-      Promise.resolve({ tokens: Promise.resolve(new Map()), use: [], madeAt: new Map() });
+    const openTokens: OpenTokens = async (_ids, _context, make) => ({
+      made: make(new Map()),
+      use: [],
+      madeAt: new Map(),
+    });
     const { invocation, sealed } = await runTo(ends[0]!, { changes: { openTokens }, tokenIds: ['one'] });
     expect(await open(invocation, sealed)).toMatchObject({ lines: [], sawTokens: true });
   });

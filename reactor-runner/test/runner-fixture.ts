@@ -252,7 +252,7 @@ export async function createRunnerFixture(): Promise<RunnerFixture> {
         useNamed: () => Promise.resolve(),
         refuseOwner: () => Promise.resolve(undefined),
         decisionOnSeen: nothingSeen,
-        openTokens: () => Promise.resolve({ tokens: Promise.resolve(new Map()), use: [], madeAt: new Map() }),
+        openTokens: async (_ids, _context, make) => ({ made: make(new Map()), use: [], madeAt: new Map() }),
         operations: {
           asApplication: () => Promise.reject(new Error('not in this test')),
           tokenize({ payload }) {

@@ -1,4 +1,4 @@
-import { fieldsOf } from '@token-vault/test-support';
+import { fieldsOf, isCollected } from '@token-vault/test-support';
 import { DomainError, invocationPlace, newId, TokensRead, UnavailableError } from '@token-vault/contracts';
 import { KeyDestroyedError, type SealedValue } from '@token-vault/crypto';
 import { EventStoreUnavailableError, type EventStore } from '@token-vault/event-store';
@@ -48,10 +48,10 @@ describe('an invocation', () => {
   });
 
   const tokenId = newId();
-  const openTokens: OpenTokens = (_ids, context) => {
+  const openTokens: OpenTokens = async (_ids, context, make) => {
     const tokens = [{ token_id: tokenId, token_type: 'card', transform: 'reveal' as const }];
     const use = [context.event(TokensRead, { operation: 'use', tokens })];
-    return Promise.resolve({ tokens: Promise.resolve(new Map()), use, madeAt: new Map() });
+    return { made: make(new Map()), use, madeAt: new Map() };
   };
 
   it('has the use of its tokens recorded with its claim, once, before its code begins', async () => {
@@ -71,8 +71,8 @@ describe('an invocation', () => {
 
   it('seals with its outcome which tokens it was given: others may have their ids later', async () => {
     const createdAt = fixture.clock.now().toISOString();
-    const given: OpenTokens = async (ids, context) => ({
-      ...(await openTokens(ids, context)),
+    const given: OpenTokens = async (ids, context, make) => ({
+      ...(await openTokens(ids, context, make)),
       madeAt: new Map([[tokenId, createdAt]]),
     });
     const invocation = await fixture.invoke({});
@@ -84,15 +84,33 @@ describe('an invocation', () => {
   });
 
   it('has that use recorded too when the tokens cannot be opened, and its code does not begin', async () => {
-    const gone: OpenTokens = async (ids, context) => ({
-      ...(await openTokens(ids, context)),
-      tokens: Promise.reject(new DomainError('validation_failed', 'no')),
+    const gone: OpenTokens = async (ids, context, make) => ({
+      ...(await openTokens(ids, context, make)),
+      made: Promise.reject(new DomainError('validation_failed', 'no')),
     });
     const invocation = await fixture.invoke({});
     await fixture.runner({ openTokens: gone }).handle(await fixture.historyOf(invocation));
     expect(fixture.runs).toEqual([]);
     const expected = ['ReactorInvoked', 'ReactorStarted', 'TokensRead', 'ReactorFailed'];
     expect(await fixture.typesOf(invocation)).toEqual(expected);
+  });
+
+  it('does not hold the data of its tokens while its code runs', async () => {
+    const given: WeakRef<object>[] = [];
+    const weakly: OpenTokens = (ids, context, make) =>
+      openTokens(ids, context, () => {
+        const tokens = new Map();
+        given.push(new WeakRef(tokens));
+        return make(tokens);
+      });
+    const collected: boolean[] = [];
+    fixture.sandbox = async () => {
+      collected.push(...(await Promise.all(given.map(isCollected))));
+      return { kind: 'succeeded', result: { raw: 1 }, console };
+    };
+    const invocation = await fixture.invoke({});
+    await fixture.runner({ openTokens: weakly }).handle(await fixture.historyOf(invocation));
+    expect(collected).toEqual([true]);
   });
 
   it('whose tokens cannot be recorded as used is not begun, and its code sees nothing', async () => {

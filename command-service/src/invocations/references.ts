@@ -15,7 +15,7 @@ const mostDataBytes = 4 * 1024 * 1024;
 export const readAtOnce = 25;
 
 /** Sealed data is base64. */
-export const dataBytesOf = ({ content: { data, cvc } }: TokenDetails): number =>
+const dataBytesOf = ({ content: { data, cvc } }: TokenDetails): number =>
   Math.floor(((data.length + (cvc?.length ?? 0)) * 3) / 4);
 
 export interface TokenLookup {

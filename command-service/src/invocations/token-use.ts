@@ -9,7 +9,7 @@ import {
 } from '@token-vault/contracts';
 import type { KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
-import type { DetokenizedToken, TokenReferences } from '@token-vault/expressions';
+import type { TokenReferences } from '@token-vault/expressions';
 import {
   createAuditTrail,
   deniedEvent,
@@ -19,7 +19,7 @@ import {
 } from '@token-vault/operations';
 import type { TokenDetails } from '@token-vault/tokens';
 import { findReferences, findWithinBounds, readAtOnce, type TokenLookup } from './references.ts';
-import { missing, openAll, type OpenedData } from './opened-data.ts';
+import { missing, useTokens, type OpenedData, type UsedTokens } from './opened-data.ts';
 import {
   createTokenFinder,
   createTokensSinceFinder,
@@ -49,18 +49,25 @@ export interface TokenUse {
     context: RequestContext,
   ): Promise<void>;
   /**
-   * Opens tokens that were checked before. The check may be old, so the rights are decided again. `use` is the record
-   * of the use. It must be durable before the code sees the tokens; it can be appended while the tokens are being
-   * opened.
-   * @throws ValidationError when a token was deleted meanwhile; so does `tokens`, once it is awaited, and
+   * Opens tokens that were checked before, and gives what `make` makes of their data. The check may be old, so the rights are decided again.
+   * `use` is the record of the use. It must be durable before the code sees the data; it can be appended while the tokens are being opened.
+   * @throws ValidationError when a token was deleted meanwhile; so does `made`, once it is awaited, and
    * ForbiddenError
    */
-  open(tokenIds: readonly string[], context: RequestContext): Promise<OpenedTokens>;
+  open<Made>(
+    tokenIds: readonly string[],
+    context: RequestContext,
+    make: (tokens: OpenedData) => Promise<Made>,
+  ): Promise<UsedTokens<Made>>;
   /**
-   * Checks tokens and opens them at once; `use` as above.
+   * Checks tokens and opens them at once; `make` and `use` as above.
    * @throws as `check`
    */
-  take(references: TokenReferences, context: RequestContext): Promise<OpenedTokens>;
+  take<Made>(
+    references: TokenReferences,
+    context: RequestContext,
+    make: (tokens: OpenedData) => Promise<Made>,
+  ): Promise<UsedTokens<Made>>;
   /** Whether each of these tokens, which were seen at `since` or later, still exists, whoever asks. A later token with the same id does not count. */
   areThere(tokens: readonly SeenToken[], since: Date, context: RequestContext): Promise<boolean>;
   /**
@@ -78,12 +85,6 @@ export interface TokenUse {
 
 /** The refusal for the first of the tokens that the caller may not use. */
 type DecideUse = (context: RequestContext) => ForbiddenError | undefined;
-
-interface OpenedTokens extends OpenedData {
-  readonly use: readonly VaultEvent[];
-  /** `created_at` of each token, by id. */
-  readonly madeAt: ReadonlyMap<string, string>;
-}
 
 export interface TokenUseDependencies {
   readonly store: EventStore;
@@ -146,16 +147,6 @@ function decideUse(found: readonly TokenDetails[], context: RequestContext): Dec
   if (found.length === 0) return { refusal, use: [] };
   const tokens = found.map((details) => readToken(details, accessTo(details, context)));
   return { refusal, use: [context.event(TokensRead, { operation: 'use', tokens })] };
-}
-
-const madeAtOf = (found: readonly TokenDetails[]): ReadonlyMap<string, string> =>
-  new Map(found.map(({ id, createdAt }) => [id, createdAt]));
-
-/** No token is opened. */
-function notOpened(refusal: ForbiddenError): Pick<OpenedTokens, 'tokens'> {
-  const tokens = Promise.reject<ReadonlyMap<string, DetokenizedToken>>(refusal);
-  tokens.catch(() => undefined);
-  return { tokens };
 }
 
 /** Records the use of tokens by all of these callers. @throws ForbiddenError */
@@ -222,11 +213,14 @@ export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
   };
 
   return {
-    async take(references, context) {
-      const found = await findReferences(references, lookup(context));
-      const { refusal, use } = decideUse(found, context);
-      if (refusal) throw refusal;
-      return { use, ...openAll(keyRing, found, context, references.tokens), madeAt: madeAtOf(found) };
+    take(references, context, make) {
+      const find = () => findReferences(references, lookup(context));
+      const decide = (found: readonly TokenDetails[]) => {
+        const { refusal, use } = decideUse(found, context);
+        if (refusal) throw refusal;
+        return { use };
+      };
+      return useTokens(keyRing, { context, find, decide, fields: references.tokens, make });
     },
 
     async check(references, context) {
@@ -252,14 +246,9 @@ export function createTokenUse(dependencies: TokenUseDependencies): TokenUse {
       await recordUse(createAuditTrail(store), callers, findNamed);
     },
 
-    async open(tokenIds, context) {
-      const found = await findAll(tokenIds, context);
-      const { refusal, use } = decideUse(found, context);
-      return {
-        use,
-        ...(refusal ? notOpened(refusal) : openAll(keyRing, found, context)),
-        madeAt: madeAtOf(found),
-      };
+    open(tokenIds, context, make) {
+      const find = () => findAll(tokenIds, context);
+      return useTokens(keyRing, { context, find, decide: (found) => decideUse(found, context), make });
     },
   };
 }

@@ -56,7 +56,11 @@ export class TokensTurn {
     const { promise: over, resolve } = Promise.withResolvers<void>();
     this.#end = resolve;
     const begun = this.#begin(size, over);
-    if (await isOverAtOnce(begun)) return begun.then(() => before);
+    // No function here may refer to `before`: the wait would hold the tokens.
+    if (await isOverAtOnce(begun)) {
+      await begun;
+      return before;
+    }
     return this.#context.outOfTurn(() => begun).then(read);
   }
 

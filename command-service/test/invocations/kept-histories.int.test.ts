@@ -24,9 +24,9 @@ async function take() {
   const { keyRing, clock, principal, faults } = vault;
   const use = createTokenUse({ store: faults.store, keyRing, clock });
   const context = createRequestContext({ principal, traceId: 'use', now: clock.now() });
-  const { tokens, madeAt } = await use.take(references, context);
+  const { made, madeAt } = await use.take(references, context, async (tokens) => tokens.get('one')?.data);
   const restricted = { ...context, principal: { ...principal, rules: [] } };
-  return { use, context, restricted, madeAt, data: (await tokens).get('one')?.data };
+  return { use, context, restricted, madeAt, data: await made };
 }
 
 async function eventsRead(work: () => Promise<unknown>): Promise<number> {
@@ -143,7 +143,7 @@ describe('whether tokens are there that a request has been shown', () => {
   it('can be asked with the time that an opening for a run gives', async () => {
     await create();
     const { use, context } = await take();
-    const { madeAt } = await use.open(['one'], context);
+    const { madeAt } = await use.open(['one'], context, async () => undefined);
     expect(await use.areThere([{ id: 'one', createdAt: madeAt.get('one') }], context.now, context)).toBe(
       true,
     );

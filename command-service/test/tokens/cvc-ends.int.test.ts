@@ -18,8 +18,8 @@ describe('the use of tokens', () => {
       traceId: 'use',
       now: vault.clock.now(),
     });
-    const { tokens, cvcEndsAt } = await use.open(ids, context);
-    await tokens;
+    const { made, cvcEndsAt } = await use.open(ids, context, async () => undefined);
+    await made;
     return cvcEndsAt;
   }
 

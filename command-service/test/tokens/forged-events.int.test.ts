@@ -43,6 +43,8 @@ async function forge(change: object): Promise<void> {
   await vault.log.append(stream, [event], 'any');
 }
 
+const nothing = async () => undefined;
+
 it.each([
   ['another container', { containers: ['/mine/'], signature: undefined }],
   ['a further container under the old signature', { containers: ['/pci/', '/mine/'] }],
@@ -55,7 +57,7 @@ it.each([
   await expect(
     use.check({ tokens: new Map([['tok', 'args.a']]), ambiguous: new Map(), hasFilters: false }, contextOf()),
   ).rejects.toMatchObject(altered);
-  await expect(use.open(['tok'], contextOf())).rejects.toMatchObject(altered);
+  await expect(use.open(['tok'], contextOf(), nothing)).rejects.toMatchObject(altered);
   const replay = replayOf(store);
   await expect(
     replay.show([answered], contextOf(), {
@@ -76,9 +78,9 @@ it('a token whose stream has the events of another is not accepted', async () =>
   await expect(vault.update('victim', { data: { a: 2 } })).rejects.toMatchObject(altered);
   await expect(vault.remove('victim')).rejects.toMatchObject(altered);
   const { log: store, keyRing, clock } = vault;
-  await expect(createTokenUse({ store, keyRing, clock }).open(['victim'], contextOf())).rejects.toMatchObject(
-    altered,
-  );
+  await expect(
+    createTokenUse({ store, keyRing, clock }).open(['victim'], contextOf(), nothing),
+  ).rejects.toMatchObject(altered);
 });
 
 it('nothing but the end of a cvc is stored without a signature while the keys of the tenant are missing', async () => {
@@ -133,9 +135,9 @@ it.each<[string, (event: RecordedEvent) => RecordedEvent]>([
   await vault.update('tok', { containers: ['/secret/'] });
   const store = await alteredLog(change);
   const { keyRing, clock } = vault;
-  await expect(createTokenUse({ store, keyRing, clock }).open(['tok'], contextOf())).rejects.toMatchObject(
-    altered,
-  );
+  await expect(
+    createTokenUse({ store, keyRing, clock }).open(['tok'], contextOf(), nothing),
+  ).rejects.toMatchObject(altered);
 });
 
 type Metadata = RecordedEvent['metadata'];

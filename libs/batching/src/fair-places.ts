@@ -21,8 +21,8 @@ export interface FairPlacesOptions {
 export interface WaitingForPlace {
   /** Resolves when the caller has its place; rejects when the caller gives up before. */
   readonly begun: Promise<void>;
-  /** As `begun`, but the caller gives up after this time, with the error of `refuse`, and when `signal` aborts, with its reason. */
-  begunWithin(ms: number, signal?: AbortSignal): Promise<void>;
+  /** As `begun`, but the caller gives up after this time, if any, with the error of `refuse`, and when `signal` aborts, with its reason. */
+  begunWithin(ms: number | undefined, signal?: AbortSignal): Promise<void>;
   /** Does nothing once the caller has its place. */
   giveUp(error: Error): void;
 }
@@ -74,7 +74,7 @@ export class FairPlaces {
       begun: promise,
       giveUp,
       begunWithin: (ms, signal) => {
-        const timer = setTimeout(() => giveUp(refuse()), ms);
+        const timer = ms === undefined ? undefined : setTimeout(() => giveUp(refuse()), ms);
         const abort = () => giveUp(signal?.reason as Error);
         signal?.addEventListener('abort', abort);
         if (signal?.aborted === true) abort();

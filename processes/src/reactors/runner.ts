@@ -51,7 +51,7 @@ export function openRunner(
     decisionOnOutputs: createDecisionOnOutputs({ store, keyRing, clock, audit, expressions }),
     expressions,
     guess: guessesOf(parts),
-    openTokens: (tokenIds, context) => tokenUse.open(tokenIds, context),
+    openTokens: (...opened) => tokenUse.open(...opened),
     operations: openReactorOperations(context, parts, principals),
     spans,
     sandbox: reactors.sandbox,

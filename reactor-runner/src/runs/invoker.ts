@@ -6,6 +6,7 @@ import {
   mayHoldUnnamedTokens,
   refusalOfEndedCvc,
   usedBy,
+  type Json,
   type OutcomeContent,
   type ParentRun,
   type SeenToken,
@@ -13,6 +14,7 @@ import {
 } from '@token-vault/contracts';
 import { KeyDestroyedError, type KeyRing } from '@token-vault/crypto';
 import type { EventStore } from '@token-vault/event-store';
+import type { DetokenizedToken } from '@token-vault/expressions';
 import { deniedEvent, type Clock, type RequestContext } from '@token-vault/operations';
 import type { Invocation } from './invocation.ts';
 import { contextFor } from './caller-context.ts';
@@ -24,6 +26,7 @@ import type {
   FindInvoker,
   Guess,
   GuessAs,
+  Invoking,
   OpenedTokens,
   OpenTokens,
   PresentResult,
@@ -56,12 +59,11 @@ export function throwTooOld(error: unknown): never {
   throw error;
 }
 
-export interface OpenedForInvoker extends OpenedTokens {
-  /** In the name of the invoker. */
-  readonly context: RequestContext;
-  /** The runs that this one is nested in. Empty when their rights refused the run. */
-  readonly parents: readonly ParentRun[];
-}
+/** `made`: the arguments with the data of the tokens. */
+export type OpenedForInvoker = OpenedTokens<Json> & Invoking;
+
+/** Puts the data of the tokens into the arguments. */
+type FillArguments = (tokens: ReadonlyMap<string, DetokenizedToken>, invoking: Invoking) => Promise<Json>;
 
 /**
  * Opens the tokens of a run by the present rights of its invoker, which may be fewer than at the request (rules.md
@@ -71,20 +73,22 @@ export async function openForInvoker(
   invocation: Invocation,
   invoker: Principal | undefined,
   rights: DeliveryRights & { readonly openTokens: OpenTokens; readonly keyRing: Pick<KeyRing, 'open'> },
+  fill: FillArguments,
 ): Promise<OpenedForInvoker> {
   const run = runOf(invocation, nothingSeen);
   const context = contextFor(invocation, run, invoker, rights.clock);
   const parents = await parentsOf(rights.keyRing, invocation).catch(throwTooOld);
   const refusal = refusalOfCaller(invoker) ?? (await decideRuns(invocation, parents, rights)).refusal;
   if (!refusal) {
-    const opened = await rights.openTokens(invocation.invoked.token_ids, context);
+    const make = (tokens: ReadonlyMap<string, DetokenizedToken>) => fill(tokens, { context, parents });
+    const opened = await rights.openTokens(invocation.invoked.token_ids, context, make);
     // The arguments may hold any cvc that the code of these runs was given.
     const cvcEndsAt = firstCvcEnd([opened, ...parents].map((each) => each.cvcEndsAt));
     return { ...opened, cvcEndsAt, context, parents };
   }
-  const tokens = Promise.reject(refusal);
-  tokens.catch(() => undefined);
-  return { use: [denied(refusal, invocation, context)], madeAt: new Map(), tokens, context, parents: [] };
+  const made = Promise.reject(refusal);
+  made.catch(() => undefined);
+  return { use: [denied(refusal, invocation, context)], madeAt: new Map(), made, context, parents: [] };
 }
 
 export interface DeliveryRights {

@@ -2,16 +2,9 @@ import type { EventStore } from '@token-vault/event-store';
 import { createAuditTrail, recordDeniedStep, type RecordedRefusals } from '@token-vault/operations';
 import type { Input } from './input.ts';
 import type { Invocation } from './invocation.ts';
-import {
-  guessOf,
-  requireActingOf,
-  useNamedOf,
-  type DeliveryRights,
-  type NamedRights,
-  type OpenedForInvoker,
-} from './invoker.ts';
+import { guessOf, requireActingOf, useNamedOf, type DeliveryRights, type NamedRights } from './invoker.ts';
 import { runOf } from './nesting.ts';
-import type { GuessAs, RunOrigin } from './ports.ts';
+import type { GuessAs, Invoking, RunOrigin } from './ports.ts';
 import { recordingStep } from './refused-steps.ts';
 import type { SeenTokens } from './seen-tokens.ts';
 
@@ -33,7 +26,7 @@ const refusalRecord =
  */
 export function guessOfArguments(
   invocation: Invocation,
-  { context, parents }: Pick<OpenedForInvoker, 'context' | 'parents'>,
+  { context, parents }: Invoking,
   refusals: RecordedRefusals,
   rights: NamedRights & { readonly store: EventStore },
 ): GuessAs {

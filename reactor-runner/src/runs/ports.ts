@@ -101,15 +101,23 @@ export interface VaultOperations {
   tokenize(output: RunOutput, writer: OutputWriter, origin: RunOrigin): Promise<Json>;
 }
 
-/** Tokens that are being opened. The code gets them only after `use`, the record in the log, is durable. */
-export interface OpenedTokens {
+/** The caller in whose name a run is begun. */
+export interface Invoking {
+  /** In the name of the invoker. */
+  readonly context: RequestContext;
+  /** The runs that this one is nested in. Empty when their rights refused the run. */
+  readonly parents: readonly ParentRun[];
+}
+
+/** Tokens that are being opened. The code gets their data only after `use`, the record in the log, is durable. */
+export interface OpenedTokens<Made = unknown> {
   readonly use: readonly VaultEvent[];
   /** `created_at` of each token, by id. */
   readonly madeAt: ReadonlyMap<string, string>;
   /** The end of the first cvc among them. Unset when no token has one. */
   readonly cvcEndsAt?: string | undefined;
-  /** In plaintext. Never rejects before it is awaited. @throws DomainError */
-  readonly tokens: Promise<ReadonlyMap<string, DetokenizedToken>>;
+  /** What was made of their data, which is not kept as long as the run. Never rejects before it is awaited. @throws DomainError */
+  readonly made: Promise<Made>;
 }
 
 /**
@@ -192,4 +200,8 @@ export type GuessAs = <Result>(
 ) => Promise<Result>;
 
 /** Finds the tokens that the arguments name, and begins to open them for the invoker. @throws DomainError */
-export type OpenTokens = (tokenIds: readonly string[], context: RequestContext) => Promise<OpenedTokens>;
+export type OpenTokens = <Made>(
+  tokenIds: readonly string[],
+  context: RequestContext,
+  make: (tokens: ReadonlyMap<string, DetokenizedToken>) => Promise<Made>,
+) => Promise<OpenedTokens<Made>>;

@@ -1,16 +1,11 @@
-import {
-  AlteredRecordError,
-  invocationPlace,
-  newId,
-  ReactorStarted,
-  type VaultEvent,
-} from '@token-vault/contracts';
+import { AlteredRecordError, newId, ReactorStarted, type VaultEvent } from '@token-vault/contracts';
 import { RevisionConflictError } from '@token-vault/event-store';
 import type { Expressions } from '@token-vault/expressions';
 import { errorFields, type Logger, type Spans } from '@token-vault/observability';
 import { RecordedRefusals } from '@token-vault/operations';
 import type { EgressFetch } from '@token-vault/egress';
 import { defaultRunsPerTenant, emptyConsole, type GuestConsole, type SandboxPool } from '../sandbox/index.ts';
+import { filledArguments } from './arguments.ts';
 import { createLanes } from './lanes.ts';
 import {
   holderOf,
@@ -21,17 +16,11 @@ import {
   type Invocation,
   type InvocationHistory,
 } from './invocation.ts';
-import {
-  openForInvoker,
-  throwTooOld,
-  type DeliveryRights,
-  type NamedRights,
-  type OpenedForInvoker,
-} from './invoker.ts';
+import { openForInvoker, type DeliveryRights, type NamedRights, type OpenedForInvoker } from './invoker.ts';
 import { askedOf, runOf } from './nesting.ts';
 import { failureOf, type InvocationOutcome } from './outcome.ts';
 import type { Input } from './input.ts';
-import { guessOfArguments, originOf } from './origin.ts';
+import { originOf } from './origin.ts';
 import type { OpenTokens, VaultOperations } from './ports.ts';
 import { createReactorContents, openConfiguration, type ReactorContents } from './reactor-content.ts';
 import {
@@ -42,7 +31,6 @@ import {
   type RecordDependencies,
 } from './record.ts';
 import { runCode } from './run-code.ts';
-import { detokenize } from './run-tokens.ts';
 import { SeenTokens } from './seen-tokens.ts';
 import { StoppableWork } from './stoppable-work.ts';
 
@@ -164,9 +152,13 @@ export class Runs {
     const startMs = Date.now();
     const asked = askedOf(runOf(invocation, new SeenTokens()));
     const invoker = findInvoker(invocation.tenantId, metadata.actor, asked);
-    const opened = invoker.then((it) => openForInvoker(invocation, it, this.#dependencies));
     const refusals = new RecordedRefusals();
-    const prepared = this.#prepare(invocation, opened, refusals);
+    const opened = invoker.then((it) =>
+      openForInvoker(invocation, it, this.#dependencies, (tokens, invoking) =>
+        filledArguments(invocation, tokens, { refusals, ...invoking }, this.#dependencies),
+      ),
+    );
+    const prepared = this.#prepare(invocation, opened);
     prepared.catch(() => undefined);
     // No caller waits, so the invocation is claimed only when the present rights of its invoker are known.
     if (invoked.mode === 'async') await invoker;
@@ -256,29 +248,19 @@ export class Runs {
     return 30_000 + Math.ceil(this.#claimedOfTenant / placesOfTenant) * timeoutMs;
   }
 
-  async #prepare(
-    invocation: Invocation,
-    openedTokens: Promise<OpenedForInvoker>,
-    refusals: RecordedRefusals,
-  ): Promise<Input> {
-    const { keyRing, expressions } = this.#dependencies;
-    const { tenantId, id, invoked } = invocation;
-    const { reactor_id: reactorId, reactor_revision: revision, args } = invoked;
+  async #prepare(invocation: Invocation, openedTokens: Promise<OpenedForInvoker>): Promise<Input> {
+    const { keyRing } = this.#dependencies;
+    const { tenantId, invoked } = invocation;
+    const { reactor_id: reactorId, reactor_revision: revision } = invoked;
     const content = this.#contents(tenantId, reactorId, revision);
-    const [{ code, applicationId }, configuration, opened, tokens, { context, parents }] = await Promise.all([
+    const [{ code, applicationId }, configuration, args, { context, parents }] = await Promise.all([
       content,
       content.then((it) => openConfiguration(keyRing, tenantId, reactorId, it.configuration)),
-      keyRing.open(invocationPlace(tenantId, id, 'args'), args).catch(throwTooOld),
-      openedTokens.then((it) => it.tokens),
+      openedTokens.then((it) => it.made),
       openedTokens,
     ]);
-    const budget = expressions.of(invocation, holderOf(invocation));
-    const detokenized = await detokenize(opened.expose(), (id) => tokens.get(id), {
-      expressions: budget,
-      guess: guessOfArguments(invocation, { context, parents }, refusals, this.#dependencies),
-    });
     const { shownAtMost } = context.principal;
-    return { code, applicationId, configuration, args: detokenized, shownAtMost, parents };
+    return { code, applicationId, configuration, args, shownAtMost, parents };
   }
 
   async #execute(

@@ -1,3 +1,4 @@
+export { isCollected } from './collected.ts';
 export { type ManualClock, manualClock } from './clock.ts';
 export {
   type Command,
