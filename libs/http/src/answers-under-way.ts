@@ -136,6 +136,9 @@ function readOn(underWay: UnderWay, socket: Socket): void {
   setImmediate(() => {
     if (!underWay.isHeld || underWay.answers.size > mostWaiting) return;
     underWay.isHeld = false;
-    socket.resume();
+    // Node has paused the connection as well, and resumes it when a handler reads the body.
+    const request = underWay.last?.req;
+    const isFull = request && !request.complete && request.readableLength >= request.readableHighWaterMark;
+    if (!isFull) socket.resume();
   });
 }

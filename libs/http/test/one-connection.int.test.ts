@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import type { RequestListener } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { setImmediate as turn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { listen, type RunningServer } from '../src/index.ts';
 
@@ -110,6 +111,25 @@ describe('many requests that a client sends on one connection without waiting', 
     expect(read).toBeLessThanOrEqual(2 * 16 + 1);
     finish();
     await waitUntil(() => received.match(/<\/1 >/g)?.length === count, { timeoutMs: 60_000 });
+    socket.destroy();
+  });
+
+  it('are not read further while one of them waits with a part of its body', async () => {
+    work = () => new Promise<void>(() => undefined);
+    const socket = await opened();
+    socket.on('error', () => undefined);
+    socket.write(requestOf(1) + 'POST /2 HTTP/1.1\r\nHost: vault\r\nTransfer-Encoding: chunked\r\n\r\n3');
+    // Node gets each piece in two parts: up to the sixteenth empty line, and the first digit of the next size, which brings no byte of the body.
+    const data = `${'x'.repeat(12_222)}${'\r\n\r\n'.repeat(15)}${'x'.repeat(4)}\r\n`;
+    const piece = Buffer.from(`${data.length.toString(16).slice(1)}\r\n${data}\r\n3`);
+    expect(data.length.toString(16)).toMatch(/^3/);
+    await waitUntil(() => begun.length > 0);
+    for (let count = 0; count < 100; count += 1) {
+      socket.write(piece);
+      // The server reads each piece before the next one is there.
+      for (let turns = 0; turns < 5; turns += 1) await turn();
+    }
+    expect(connections[0]?.bytesRead).toBeLessThan(50 * piece.length);
     socket.destroy();
   });
 
