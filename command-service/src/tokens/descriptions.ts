@@ -7,12 +7,11 @@ import {
   toStoredSetter,
   type DescriptionSetter,
   type Json,
-  type PatchTokenBody,
   type TokenContent,
 } from '@token-vault/contracts';
 import type { RequestContext } from '@token-vault/operations';
-import { createHash, randomUUID } from 'node:crypto';
-import { isMoved, type PatchAttempt } from './patch-attempt.ts';
+import { randomUUID } from 'node:crypto';
+import { isDataHidden, isMoved, type PatchAttempt } from './patch-attempt.ts';
 import { effectOfPatch } from './patch-effect.ts';
 import { mergeMask, mergeMetadata, replace } from './patched-fields.ts';
 import { typeDefaults } from '@token-vault/tokens';
@@ -94,10 +93,6 @@ function ends(field: Field, attempt: PatchAttempt): boolean {
   return isOver && !isSaidWhole(field, attempt) && isForeign(field, attempt);
 }
 
-/** An expression whose fingerprint tells nothing of the data, and equals that of no other token. The default of the type would have no salt. */
-const expressionOfNothing = ({ details }: PatchAttempt): string =>
-  createHash('sha256').update(details.id).digest('hex');
-
 /** The value of the creator of the token. In an event of an older release the default of the type; the field is not added where it was left out. */
 function creatorsOwn(field: Description, attempt: PatchAttempt): Json | undefined {
   const { type, content } = attempt.details;
@@ -108,25 +103,13 @@ function creatorsOwn(field: Description, attempt: PatchAttempt): Json | undefine
   return isIndexed ? [...typeDefaults[type].searchIndexes] : undefined;
 }
 
-/** The expressions of a mask, of search indexes or of a fingerprint that read no data but that of the patch. */
-function onlyOfPatch(value: Json | undefined, patch: PatchTokenBody): Json | undefined {
-  if (typeof value === 'string') return effectOfPatch(value, patch).readsHidden ? undefined : value;
-  if (Array.isArray(value)) return value.filter((each) => onlyOfPatch(each, patch) !== undefined);
-  if (typeof value !== 'object' || value === null) return value;
-  const kept = Object.entries(value).map(([key, each]) => [key, onlyOfPatch(each, patch)] as const);
-  return Object.fromEntries(kept.flatMap(([key, each]) => (each === undefined ? [] : [[key, each]])));
-}
+/** Where a part of the data stays that this caller does not see, no mask comes back: it could show more of that part than the one that ends. */
+const isWithheld = (field: Field, attempt: PatchAttempt): boolean =>
+  field === 'mask' && isDataHidden(attempt);
 
-/**
- * The value of a description that ends: that of the creator, without the expressions that read a part of the data that stays. They and those that
- * end could together show more of that part.
- */
-function valueAfterEnd(field: Description, attempt: PatchAttempt): Json | undefined {
-  const value = creatorsOwn(field, attempt);
-  const kept = onlyOfPatch(value, attempt.patch);
-  const isFingerprintLost = field === 'fingerprint_expression' && kept !== value;
-  return isFingerprintLost ? expressionOfNothing(attempt) : kept;
-}
+/** The value of a description that ends: that of the creator of the token. */
+const valueAfterEnd = (field: Description, attempt: PatchAttempt): Json | undefined =>
+  isWithheld(field, attempt) ? undefined : creatorsOwn(field, attempt);
 
 /** The stored fields to which the patch is applied. */
 export function describedBefore(attempt: PatchAttempt): Described {
@@ -183,6 +166,7 @@ function changesMetadataOf(expression: Json | undefined, { details, patch }: Pat
   const { metadata = {} } = details.content;
   const merged = mergeMetadata(metadata, patch.metadata) ?? {};
   const keys = Object.keys({ ...metadata, ...merged }).filter((key) => metadata[key] !== merged[key]);
+  if (keys.length === 0) return false;
   const changed = Object.fromEntries(keys.map((key) => [key, merged[key] ?? null]));
   return effectOfPatch(expression, { ...patch, metadata: changed }).changesMetadata;
 }
@@ -192,7 +176,7 @@ function changesMetadataOf(expression: Json | undefined, { details, patch }: Pat
  * the salt away from data that others bring later.
  */
 export function changesSalt(attempt: PatchAttempt): boolean {
-  if (attempt.transform === 'reveal' && attempt.targetTransform === 'reveal') return false;
+  if (seesData(attempt)) return false;
   const field = 'fingerprint_expression';
   const creators = sets(field, attempt)
     ? creatorsValue(field, attempt)
@@ -203,9 +187,6 @@ export function changesSalt(attempt: PatchAttempt): boolean {
 /** Whether the patch sets the field to another value. */
 function sets(field: Field, attempt: PatchAttempt): boolean {
   if (field === 'deduplicate_token') return deduplicationAfter(attempt) !== flagBefore(attempt);
-  // Other metadata makes another expression of the one that reads it.
-  if (field === 'fingerprint_expression' && changesMetadataOf(describedAfter(attempt)[field], attempt))
-    return true;
   return attempt.patch[field] !== undefined && (ends(field, attempt) || isChanged(field, attempt));
 }
 
@@ -241,14 +222,11 @@ function setterNow(
   return isCreator ? undefined : { ...caller, ...value };
 }
 
-/** The setter of a field that the patch leaves alone. Of a field that ended without a value, so that the value of the creator is not forgotten, it is none. */
+/** The setter of a field that the patch does not set. Where the creator's value is withheld, it comes back with the next data of any caller. */
 function setterKept(field: Field, attempt: PatchAttempt): DescriptionSetter | undefined {
   const setter = setterBefore(field, attempt);
   if (!setter || !ends(field, attempt)) return setter;
-  const isWhole =
-    field === 'deduplicate_token' ||
-    isDeepStrictEqual(valueAfterEnd(field, attempt), creatorsOwn(field, attempt));
-  return isWhole ? undefined : { ...setter, by: `several:${randomUUID()}`, sees: false };
+  return isWithheld(field, attempt) ? { ...setter, by: `several:${randomUUID()}`, sees: false } : undefined;
 }
 
 /** After the patch, the caller that set the field. */
@@ -256,15 +234,10 @@ function setterAfter(field: Field, attempt: PatchAttempt): DescriptionSetter | u
   const kept = setterKept(field, attempt);
   const isSet = isTakenOver(field, attempt) || sets(field, attempt);
   const setter = isSet ? setterNow(field, attempt, ends(field, attempt) ? undefined : kept) : kept;
-  if (field !== 'fingerprint_expression') return setter;
   // The flag makes an expression of its own where there is none.
-  const flag =
-    describedAfter(attempt)[field] === undefined ? setterAfter('deduplicate_token', attempt) : undefined;
-  const before = setter?.before ?? null;
-  // The creator's expression without the creator's metadata could be one without a salt.
-  const isUnsalted = changesMetadataOf(before, attempt);
-  const named = flag ? { ...flag, before } : setter;
-  return named && isUnsalted ? { ...named, before: expressionOfNothing(attempt) } : named;
+  const isMadeByFlag = field === 'fingerprint_expression' && describedAfter(attempt)[field] === undefined;
+  const flag = isMadeByFlag ? setterAfter('deduplicate_token', attempt) : undefined;
+  return flag ? { ...flag, before: setter?.before ?? null } : setter;
 }
 
 /** After the patch, the callers that set fields by a PATCH. */
