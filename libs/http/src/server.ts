@@ -128,9 +128,11 @@ export async function listen(listener: RequestListener, address: Address): Promi
       refusePlainly(request, response, 417, 'The only supported expectation is 100-continue.'),
     ),
   );
-  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
-    if (error.code === 'ECONNRESET') socket.destroy();
-    else void underWay.ended(socket).then(() => refuseMalformed(error, socket));
+  server.on('clientError', (error: NodeJS.ErrnoException, socket): void => {
+    if (error.code === 'ECONNRESET') return void socket.destroy();
+    // The parser would fail again with all that follows, and each failure would wait for the answers under way.
+    socket.removeAllListeners('data');
+    void underWay.ended(socket).then(() => refuseMalformed(error, socket));
   });
   await opened(server, address);
   return {

@@ -1,7 +1,7 @@
 import { waitUntil } from '@token-vault/test-support';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
-import type { RequestListener } from 'node:http';
+import type { RequestListener, ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setImmediate as turn } from 'node:timers/promises';
@@ -16,11 +16,13 @@ let read = 0;
 const onRead = () => (read += 1);
 /** The server's connections of these requests. */
 const connections: Socket[] = [];
+const answers: ServerResponse[] = [];
 /** Each request waits for this before it is answered with its own path and body. */
 let work: () => Promise<unknown>;
 const listener: RequestListener = (request, response) => {
   begun.push(request.url ?? '');
   connections.push(request.socket);
+  answers.push(response);
   running += 1;
   most = Math.max(most, running);
   void (async () => {
@@ -34,6 +36,7 @@ beforeEach(async () => {
   [running, most] = [0, 0];
   begun.length = 0;
   connections.length = 0;
+  answers.length = 0;
   read = 0;
   subscribe('http.server.request.start', onRead);
   work = () => Promise.resolve();
@@ -170,6 +173,23 @@ describe('many requests that a client sends on one connection without waiting', 
     }
     await waitUntil(() => received === 4_000, { timeoutMs: 60_000 });
     for (const socket of again) socket.destroy();
+  });
+
+  it('are not read after malformed bytes: the requests before them are answered, then the connection ends', async () => {
+    let finish: () => void = () => undefined;
+    work = () => new Promise<void>((resolve) => (finish = resolve));
+    const socket = await opened();
+    socket.on('error', () => undefined);
+    const received = text(socket);
+    socket.write(requestOf(1));
+    await waitUntil(() => begun.length > 0);
+    for (let count = 0; count < 20; count += 1) {
+      socket.write('garbage\r\n\r\n');
+      for (let turns = 0; turns < 5; turns += 1) await turn();
+    }
+    expect(answers[0]?.listenerCount('close')).toBeLessThan(10);
+    finish();
+    expect(await received).toMatch(/<\/1 >HTTP\/1.1 400 /);
   });
 
   it('begin in different turns of the event loop', async () => {
