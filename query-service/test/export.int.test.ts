@@ -174,7 +174,7 @@ it.each(times)(
 it('an export leaves out a mask that a caller set without seeing the data', async () => {
   const set_without_sight = { mask: randomUUID() };
   await vault.token(tenantId, { token_id: 'd-unseen', mask: '{{ data }}', set_without_sight });
-  const set_by_seeing = { mask: toStoredSetter({ by: randomUUID(), sees: true, before: null }) };
+  const set_by_seeing = { mask: toStoredSetter({ by: randomUUID(), sees: true }) };
   await vault.token(tenantId, { token_id: 'e-seen', mask: '{{ data }}', set_without_sight: set_by_seeing });
   await vault.settle();
   const page = await secondPage({});

@@ -11,28 +11,30 @@ import {
 } from '@token-vault/contracts';
 import type { RequestContext } from '@token-vault/operations';
 import { randomUUID } from 'node:crypto';
-import { isDataHidden, isMoved, type PatchAttempt } from './patch-attempt.ts';
+import { isMoved, type PatchAttempt } from './patch-attempt.ts';
 import { effectOfPatch } from './patch-effect.ts';
 import { mergeMask, mergeMetadata, replace } from './patched-fields.ts';
-import { typeDefaults } from '@token-vault/tokens';
 
 /** The expressions of a token: its mask, and the values that are computed from its data. */
 export type Described = Pick<TokenContent, (typeof descriptions)[number] | 'set_without_sight'>;
 
 type Description = (typeof descriptions)[number];
-type Field = Description | 'deduplicate_token';
+const fields = [...descriptions, 'deduplicate_token'] as const;
+type Field = (typeof fields)[number];
 
 /**
  * The id that is stored with what this caller sets. A session has an id other than its application, which may see more. A public key is in each
- * browser, and requests of the console come from several people: each of their writes gets an id of its own. So does each run of code, because the
- * callers of code choose what it writes.
+ * browser, and requests of the console come from several people: each of their writes gets an id of its own. So does each run of code that does not
+ * see the data, because the callers of code choose what it writes.
  */
-function setterIdOf({ principal, metadata }: RequestContext): string {
-  if (metadata.causation_id !== undefined) return `code:${metadata.causation_id}`;
+function setterIdOf({ principal, metadata }: RequestContext, sees: boolean): string {
+  if (metadata.causation_id !== undefined && !sees) return `code:${metadata.causation_id}`;
   if (principal.actor.kind === 'session') return principal.actor.id;
   if (principal.shownAtMost !== undefined) return `console:${randomUUID()}`;
   return principal.applicationType === 'public' ? `public:${randomUUID()}` : authorOf(metadata);
 }
+
+const idOfCaller = (attempt: PatchAttempt): string => setterIdOf(attempt.context, seesData(attempt));
 
 /**
  * For a new token. Its creator knows this data. But a caller of the console must not be shown data that others write later (ADR 38), so its
@@ -40,8 +42,8 @@ function setterIdOf({ principal, metadata }: RequestContext): string {
  */
 export function setWithoutSightAtFirst(context: RequestContext): Pick<Described, 'set_without_sight'> {
   if (context.principal.shownAtMost === undefined) return {};
-  const setter = toStoredSetter({ by: setterIdOf(context), sees: false, before: null });
-  return { set_without_sight: Object.fromEntries(descriptions.map((field) => [field, setter])) };
+  const setter = toStoredSetter({ by: setterIdOf(context, false), sees: false });
+  return { set_without_sight: Object.fromEntries(fields.map((field) => [field, setter])) };
 }
 
 /**
@@ -66,14 +68,14 @@ function setterBefore(field: Field, attempt: PatchAttempt): DescriptionSetter | 
   const stored = setters[isOld ? 'fingerprint_expression' : field];
   if (stored === undefined) return undefined;
   const setter = fromStoredSetter(stored);
-  const stays = !isMoved(attempt) || (setter.by === setterIdOf(attempt.context) && seesData(attempt));
+  const stays = !isMoved(attempt) || (setter.by === idOfCaller(attempt) && seesData(attempt));
   return { ...setter, sees: setter.sees && stays };
 }
 
 /** Whether another caller set the field, and does not see the data. */
 function isForeign(field: Field, attempt: PatchAttempt): boolean {
   const setter = setterBefore(field, attempt);
-  return setter !== undefined && !setter.sees && setter.by !== setterIdOf(attempt.context);
+  return setter !== undefined && !setter.sees && setter.by !== idOfCaller(attempt);
 }
 
 /** Whether the patch replaces the whole field. An object of a mask is merged into the stored one. */
@@ -93,28 +95,10 @@ function ends(field: Field, attempt: PatchAttempt): boolean {
   return isOver && !isSaidWhole(field, attempt) && isForeign(field, attempt);
 }
 
-/** The value of the creator of the token. In an event of an older release the default of the type; the field is not added where it was left out. */
-function creatorsOwn(field: Description, attempt: PatchAttempt): Json | undefined {
-  const { type, content } = attempt.details;
-  const before = setterBefore(field, attempt)?.before;
-  if (before !== undefined) return before ?? undefined;
-  if (field === 'mask') return content.mask === undefined ? undefined : typeDefaults[type].mask;
-  const isIndexed = field === 'search_indexes' && (content.search_indexes ?? []).length > 0;
-  return isIndexed ? [...typeDefaults[type].searchIndexes] : undefined;
-}
-
-/** Where a part of the data stays that this caller does not see, no mask comes back: it could show more of that part than the one that ends. */
-const isWithheld = (field: Field, attempt: PatchAttempt): boolean =>
-  field === 'mask' && isDataHidden(attempt);
-
-/** The value of a description that ends: that of the creator of the token. */
-const valueAfterEnd = (field: Description, attempt: PatchAttempt): Json | undefined =>
-  isWithheld(field, attempt) ? undefined : creatorsOwn(field, attempt);
-
-/** The stored fields to which the patch is applied. */
+/** The stored fields to which the patch is applied. One that ends leaves nothing: any other value could show more of the data than the setter of a field wanted. */
 export function describedBefore(attempt: PatchAttempt): Described {
   const { content } = attempt.details;
-  const of = (field: Description) => (ends(field, attempt) ? valueAfterEnd(field, attempt) : content[field]);
+  const of = (field: Description) => (ends(field, attempt) ? undefined : content[field]);
   const [mask, indexes, expression] = descriptions.map(of);
   return {
     ...(mask === undefined ? {} : { mask }),
@@ -149,12 +133,9 @@ function isChanged(field: Description, { details: { content }, patch }: PatchAtt
   }
 }
 
-/** The stored flag to which the patch is applied. One that ends is that of the creator, or off in an event before version 5. */
-function flagBefore(attempt: PatchAttempt): boolean | undefined {
-  if (!ends('deduplicate_token', attempt)) return attempt.details.content.deduplicate_token;
-  const { before = false } = setterBefore('deduplicate_token', attempt) ?? {};
-  return (before as boolean | null) ?? undefined;
-}
+/** The stored flag to which the patch is applied. It is off when it ends. */
+const flagBefore = (attempt: PatchAttempt): boolean | undefined =>
+  ends('deduplicate_token', attempt) ? false : attempt.details.content.deduplicate_token;
 
 /** Whether tokens of equal data are looked for after the patch. Undefined: the setting of the tenant decides. */
 export const deduplicationAfter = (attempt: PatchAttempt): boolean | undefined =>
@@ -171,18 +152,9 @@ function changesMetadataOf(expression: Json | undefined, { details, patch }: Pat
   return effectOfPatch(expression, { ...patch, metadata: changed }).changesMetadata;
 }
 
-/**
- * The caller does not see the data, and changes metadata that the fingerprint reads, or will read when the present expression ends: it could take
- * the salt away from data that others bring later.
- */
-export function changesSalt(attempt: PatchAttempt): boolean {
-  if (seesData(attempt)) return false;
-  const field = 'fingerprint_expression';
-  const creators = sets(field, attempt)
-    ? creatorsValue(field, attempt)
-    : setterBefore(field, attempt)?.before;
-  return [describedAfter(attempt)[field], creators].some((each) => changesMetadataOf(each, attempt));
-}
+/** The caller does not see the data, and changes metadata that the fingerprint reads: it could take the salt away from data that others bring later. */
+export const changesSalt = (attempt: PatchAttempt): boolean =>
+  !seesData(attempt) && changesMetadataOf(describedAfter(attempt).fingerprint_expression, attempt);
 
 /** Whether the patch sets the field to another value. */
 function sets(field: Field, attempt: PatchAttempt): boolean {
@@ -194,16 +166,6 @@ function sets(field: Field, attempt: PatchAttempt): boolean {
 export const changedDescriptions = (attempt: PatchAttempt): Description[] =>
   descriptions.filter((field) => isChanged(field, attempt));
 
-/** The value that comes back when what this patch sets ends. */
-function creatorsValue(field: Field, attempt: PatchAttempt): Json | undefined {
-  const setter = setterBefore(field, attempt);
-  if (setter?.before !== undefined) return setter.before;
-  if (!setter) return attempt.details.content[field] ?? null;
-  return field === 'deduplicate_token' || !ends(field, attempt)
-    ? undefined
-    : (valueAfterEnd(field, attempt) ?? null);
-}
-
 /** Whether the caller sees the data and says the whole field together with data: then it takes the field over unchanged. */
 const isTakenOver = (field: Field, attempt: PatchAttempt): boolean =>
   attempt.patch.data !== undefined && isSaidWhole(field, attempt) && seesData(attempt);
@@ -214,19 +176,17 @@ function setterNow(
   attempt: PatchAttempt,
   before: DescriptionSetter | undefined,
 ): DescriptionSetter | undefined {
-  const caller = { by: setterIdOf(attempt.context), sees: seesData(attempt) };
-  const value = { before: creatorsValue(field, attempt) };
+  const caller = { by: idOfCaller(attempt), sees: seesData(attempt) };
   if (before && before.by !== caller.by && !isSaidWhole(field, attempt))
-    return { by: `several:${randomUUID()}`, sees: before.sees && caller.sees, ...value };
+    return { by: `several:${randomUUID()}`, sees: before.sees && caller.sees };
   const isCreator = caller.sees && caller.by === attempt.details.createdBy;
-  return isCreator ? undefined : { ...caller, ...value };
+  return isCreator ? undefined : caller;
 }
 
-/** The setter of a field that the patch does not set. Where the creator's value is withheld, it comes back with the next data of any caller. */
+/** The setter of a field that the patch does not set. That a fingerprint expression has ended is stored, so that no default takes its place. */
 function setterKept(field: Field, attempt: PatchAttempt): DescriptionSetter | undefined {
-  const setter = setterBefore(field, attempt);
-  if (!setter || !ends(field, attempt)) return setter;
-  return isWithheld(field, attempt) ? { ...setter, by: `several:${randomUUID()}`, sees: false } : undefined;
+  if (!ends(field, attempt)) return setterBefore(field, attempt);
+  return field === 'fingerprint_expression' ? { by: `ended:${randomUUID()}`, sees: false } : undefined;
 }
 
 /** After the patch, the caller that set the field. */
@@ -235,14 +195,25 @@ function setterAfter(field: Field, attempt: PatchAttempt): DescriptionSetter | u
   const isSet = isTakenOver(field, attempt) || sets(field, attempt);
   const setter = isSet ? setterNow(field, attempt, ends(field, attempt) ? undefined : kept) : kept;
   // The flag makes an expression of its own where there is none.
-  const isMadeByFlag = field === 'fingerprint_expression' && describedAfter(attempt)[field] === undefined;
-  const flag = isMadeByFlag ? setterAfter('deduplicate_token', attempt) : undefined;
-  return flag ? { ...flag, before: setter?.before ?? null } : setter;
+  const isMadeByFlag =
+    field === 'fingerprint_expression' &&
+    describedAfter(attempt)[field] === undefined &&
+    isDefaultMade(attempt);
+  return (isMadeByFlag ? setterAfter('deduplicate_token', attempt) : undefined) ?? setter;
+}
+
+/**
+ * Whether the flag or the setting of the tenant gives a token without an expression that of its type: not where the expression of another caller has
+ * ended, which may have had a salt, until somebody says the expression or takes the flag on.
+ */
+export function isDefaultMade(attempt: PatchAttempt): boolean {
+  const { fingerprint_expression: expression, deduplicate_token: flag } = attempt.patch;
+  return expression === null || flag === true || setterKept('fingerprint_expression', attempt) === undefined;
 }
 
 /** After the patch, the callers that set fields by a PATCH. */
 export function setWithoutSightAfter(attempt: PatchAttempt): Pick<Described, 'set_without_sight'> {
-  const entries = ([...descriptions, 'deduplicate_token'] as const).flatMap((field) => {
+  const entries = fields.flatMap((field) => {
     const setter = setterAfter(field, attempt);
     return setter ? [[field, toStoredSetter(setter)] as const] : [];
   });

@@ -4,7 +4,7 @@ import { DataTooLargeError, lastingPart, openToken } from '@token-vault/tokens';
 import { expressionsOf } from '../dependencies.ts';
 import type { TokenDependencies } from './dependencies.ts';
 import { deriveValues, type DerivedValues } from './derived-values.ts';
-import { deduplicationAfter, describedBefore, setWithoutSightAfter } from './descriptions.ts';
+import { deduplicationAfter, describedBefore, isDefaultMade, setWithoutSightAfter } from './descriptions.ts';
 import { fingerprintExpressionFor, isDeduplicated, isFingerprintAsked } from './drafts.ts';
 import { refuseBadMask } from './expression-errors.ts';
 import { isDataHidden } from './patch-attempt.ts';
@@ -82,7 +82,9 @@ async function derivedValuesAfter(
     // A setting of the tenant does not add a fingerprint to hidden data.
     fingerprintExpression: isDataHidden(attempt)
       ? before.fingerprint_expression
-      : fingerprintExpressionFor(context, type, expression, deduplicate),
+      : isDefaultMade(attempt)
+        ? fingerprintExpressionFor(context, type, expression, deduplicate)
+        : expression,
     isFingerprintAsked: isFingerprintAsked(type, expression, patch),
   });
 }

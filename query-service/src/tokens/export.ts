@@ -190,18 +190,14 @@ export function createTokenExport(dependencies: ExportDependencies): ExportToken
 }
 
 /**
- * The row with the expressions of the creator of the token in the place of those that end with other data (rules.md §5): the importing vault would
+ * The row without the expressions that end with other data (rules.md §5): the importing vault would
  * keep them for ever. Those of a caller that saw the data where the token is are exported.
  */
 function withoutUnseen(row: TokenRow): TokenRow {
   const setters = JSON.parse(row.set_without_sight ?? '{}') as Readonly<Record<string, StoredSetter>>;
   const kept = (field: (typeof descriptions)[number]) => {
     const setter = setters[field] === undefined ? undefined : fromStoredSetter(setters[field]);
-    if (setter === undefined || setter.sees) return row[field];
-    const { before = null } = setter;
-    return before === null || field === 'fingerprint_expression'
-      ? (before as string | null)
-      : JSON.stringify(before);
+    return setter === undefined || setter.sees ? row[field] : null;
   };
   return {
     ...row,
